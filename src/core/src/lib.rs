@@ -1,0 +1,13 @@
+//! The deciding half of steadycall: what happened, and what to do next.
+//!
+//! Nothing here reads a clock, rolls dice, locks, sleeps or sends.
+//! Callers hand in facts, `now` and draws in `[0, 1)`, and get data back, so every rule is
+//! tested without a second passing.
+//! Modules are listed in import order: a file uses only files above it.
+
+#![forbid(unsafe_code)]
+
+pub mod time;
+pub mod hint;
+pub mod failure;
+pub mod classify;
