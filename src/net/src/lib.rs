@@ -1,0 +1,8 @@
+//! The doing half of steadycall: it sends one request and says what came of it.
+//!
+//! Nothing here decides whether to try again; `steadycall_core` does.
+//! Modules are listed in import order: a file uses only files above it.
+
+#![forbid(unsafe_code)]
+
+pub mod transport;

@@ -1,0 +1,113 @@
+//! The seam between the loop and whatever carries bytes: one request in, one outcome out.
+//!
+//! Nothing above this file knows the HTTP client; nothing below it knows about tries, hints or deadlines.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use steadycall_core::failure::{Reason, Sent};
+
+/// One request, ready to be sent any number of times.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where to; http or https.
+    pub url: reqwest::Url,
+    /// Every header that goes out, content type included.
+    pub headers: HeaderMap,
+    /// The serialised payload; cheap to clone.
+    pub body: Bytes,
+}
+
+/// How long each phase of an attempt may take. `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Timeouts {
+    /// Name look-up, TCP, proxy and TLS hand-shakes together.
+    pub connect: Option<Duration>,
+    /// Longest silence while waiting for, or reading, the answer; starts when the request is sent.
+    pub read: Option<Duration>,
+    /// Longest standstill while the request is being written.
+    pub write: Option<Duration>,
+    /// Longest wait for a connection of the pool.
+    pub pool: Option<Duration>,
+}
+
+/// What bounds one attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The I/O phases.
+    pub timeouts: Timeouts,
+    /// The whole attempt, head and body; already cut to what is left of the deadline.
+    pub attempt: Option<Duration>,
+    /// Most bytes of body after content decoding.
+    pub max_response_bytes: u64,
+}
+
+/// What makes one HTTP client different from another: calls with an equal route share connections.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Route {
+    /// An explicit proxy URL; `None` uses the system's.
+    pub proxy: Option<String>,
+    /// A PEM file whose certificates are trusted instead of the system's.
+    pub ca_bundle: Option<PathBuf>,
+    /// The proxy and certificate settings of the environment when the call began, so that a changed
+    /// environment gets a fresh client.
+    pub environment: u64,
+}
+
+/// An answer that was read whole.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers as received; content decoding has removed its own.
+    pub headers: HeaderMap,
+    /// The decoded body.
+    pub body: Bytes,
+}
+
+/// Which phase a timeout ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// When connecting took too long.
+    Connect,
+    /// When a slot in the pool took too long.
+    Pool,
+    /// When writing stood still.
+    Write,
+    /// When reading stood still.
+    Read,
+    /// When the whole attempt was over.
+    Attempt,
+}
+
+/// An attempt that brought no whole answer.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// What happened, by type.
+    pub reason: Reason,
+    /// Whether the request may have reached the server.
+    pub sent: Sent,
+    /// The phase, for timeouts.
+    pub phase: Option<Phase>,
+    /// The innermost cause in words, free of URLs, header values and bodies.
+    pub detail: String,
+    /// Status and headers when they arrived before it broke.
+    pub head: Option<(u16, HeaderMap)>,
+    /// What was read of the body before it broke (bounded).
+    pub partial: Bytes,
+}
+
+/// How one attempt ended, and what it cost beside its answer.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer, or what went wrong instead.
+    pub result: Result<Answer, Fault>,
+    /// Requests replayed at once on a fresh connection because the server surely had not looked at them.
+    pub replays: u32,
+    /// Whether every byte of the request was handed to the connection.
+    pub fully_sent: bool,
+    /// Body bytes received, after content decoding.
+    pub received: u64,
+}
