@@ -9,5 +9,10 @@
 
 pub mod time;
 pub mod hint;
+pub mod status;
 pub mod failure;
 pub mod classify;
+pub mod backoff;
+pub mod policy;
+pub mod event;
+pub mod call;

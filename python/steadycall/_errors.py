@@ -1,0 +1,341 @@
+"""The errors of steadycall, and what each one carries.
+
+::
+
+    Error (Exception)
+      ConfigError (ValueError)                   which field, what is wrong, what is allowed
+      CallError
+        HTTPStatusError (urllib.error.HTTPError) the provider's answer: .code .headers .read() .body
+        TransportError (urllib.error.URLError)   no whole answer came
+          ConnectError                           never sent: name look-up, refused, unreachable
+          TLSError                               certificate or hand-shake
+          ProxyError                             the proxy refused us
+          ReadError                              the connection broke after the request was sent
+          AttemptTimeout (TimeoutError)          .phase
+        DeadlineExceeded (TimeoutError)          .stage
+        ResponseError (ValueError)               a 2xx that is no answer; .body
+
+The two urllib parents are there so that code which caught them around a hand-written loop goes on working.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import urllib.error
+
+from ._kinds import FailureKind, StopReason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from email.message import Message
+    from typing import Any, Self
+
+    from ._records import AttemptRecord
+
+
+class Error(Exception):
+    """Everything steadycall raises; by itself only for a fault of our own."""
+
+
+class ConfigError(Error, ValueError):
+    """A value that makes no sense. Raised before anything is sent.
+
+    ``field`` is the parameter's name, ``value`` what it was (hidden where it may be a secret), ``allowed`` what it
+    must be.
+    """
+
+    def __init__(self, field: str, value: str, allowed: str) -> None:
+        super().__init__(field, value, allowed)
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        return f"{self.field} must be {self.allowed}, got {self.value}"
+
+
+class CallError(Error):
+    """A call that ended without an answer: what happened, how far it got, and what to do.
+
+    Everything is in fields; the text is made last and never holds a key, a query string, a prompt or a body.
+    """
+
+    kind: FailureKind | None
+    """What kind of failure the last one was."""
+    stop_reason: StopReason | None
+    """Why no further attempt was made."""
+    why: str
+    """What happened and why it stopped, in one sentence."""
+    provider_code: str | None
+    """The provider's own code for the error."""
+    attempts: tuple[AttemptRecord, ...]
+    """Every attempt in order."""
+    elapsed: float
+    """Seconds from the start of the call to its end."""
+    retry_after: float | None
+    """Seconds the server asked to wait, counted from ``raised_at``."""
+    request_id: str | None
+    """The server's id for the last request."""
+    sent: str
+    """``"no"``, or ``"maybe"``: a request may have reached the model, and been billed."""
+    raised_at: float
+    """Seconds since the epoch when it was raised."""
+
+    def __init__(
+        self,
+        *,
+        why: str,
+        kind: FailureKind | None = None,
+        stop_reason: StopReason | None = None,
+        provider_code: str | None = None,
+        attempts: tuple[AttemptRecord, ...] = (),
+        elapsed: float = 0.0,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+        sent: str = "no",
+        raised_at: float | None = None,
+    ) -> None:
+        self._init_parent(why)
+        self.why = why
+        self.kind = kind
+        self.stop_reason = stop_reason
+        self.provider_code = provider_code
+        self.attempts = attempts
+        self.elapsed = elapsed
+        self.retry_after = retry_after
+        self.request_id = request_id
+        self.sent = sent
+        self.raised_at = time.time() if raised_at is None else raised_at
+
+    def _init_parent(self, why: str) -> None:
+        Exception.__init__(self, why)
+
+    @property
+    def retry_at(self) -> datetime | None:
+        """When the server expects us back, as an aware UTC datetime; ``None`` without a hint that a date can hold."""
+        from datetime import UTC, datetime, timedelta  # not needed by any call, so not paid for at import
+
+        if self.retry_after is None:
+            return None
+        try:
+            return datetime.fromtimestamp(self.raised_at, UTC) + timedelta(seconds=self.retry_after)
+        except (OverflowError, ValueError):
+            return None
+
+    @property
+    def safe_message(self) -> str:
+        """One sentence fit for an end user: nothing internal is in it."""
+        if self.kind == FailureKind.RATE_LIMITED or self.retry_after is not None:
+            return "The service is busy right now. Please try again later."
+        if self.kind == FailureKind.PERMANENT:
+            return "The request could not be completed."
+        return "The service could not be reached in time. Please try again later."
+
+    def __str__(self) -> str:
+        return self.why
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.why}>"
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self._fields(), self._extra())
+
+    def _fields(self) -> dict[str, Any]:
+        names = ("why", "kind", "stop_reason", "provider_code", "attempts", "elapsed", "retry_after", "request_id")
+        return {name: getattr(self, name) for name in (*names, "sent", "raised_at")}
+
+    def _extra(self) -> dict[str, Any]:
+        """What a user or ``add_note`` put on it, and the chained errors."""
+        ours = self._fields().keys() | self._own_state()
+        kept = {name: value for name, value in self.__dict__.items() if name not in ours}
+        return {**kept, "__cause__": self.__cause__, "__suppress_context__": self.__suppress_context__}
+
+    def _own_state(self) -> set[str]:
+        return set()
+
+
+def _rebuild(cls: type[CallError], fields: dict[str, Any], extra: dict[str, Any]) -> CallError:
+    error = cls(**fields)
+    for name, value in extra.items():
+        setattr(error, name, value)
+    return error
+
+
+class HTTPStatusError(CallError, urllib.error.HTTPError):
+    """The provider answered with an error status.
+
+    It is a ``urllib.error.HTTPError``: ``code``, ``reason``, ``headers``, ``read()`` and ``url`` (without its query)
+    work as there. ``body`` holds the whole body as bytes, however much was read.
+    """
+
+    body: bytes
+    """The body of the answer, after content decoding; at most the first MiB."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        code: int,
+        msg: str,
+        header_pairs: tuple[tuple[str, str], ...] = (),
+        body: bytes = b"",
+        position: int = 0,
+        **fields: Any,
+    ) -> None:
+        self._header_pairs = header_pairs
+        self._message: Message | None = None
+        self.body = body
+        self._status = (url, code, msg)
+        CallError.__init__(self, **fields)
+        if position and self.fp is not None:
+            self.fp.seek(position)
+
+    def _init_parent(self, why: str) -> None:
+        url, code, msg = self._status
+        urllib.error.HTTPError.__init__(self, url, code, msg, None, io.BytesIO(self.body))  # type: ignore[arg-type]  # headers are made when asked for
+        self.args = (why,)
+
+    @property
+    def headers(self) -> Message:
+        """The headers of the answer, as ``email.message.Message``."""
+        if self._message is None:
+            from email.message import Message  # 20 ms of import, paid by who reads headers
+
+            self._message = Message()
+            for name, value in self._header_pairs:
+                self._message[name] = value
+        return self._message
+
+    @headers.setter
+    def headers(self, value: Message | None) -> None:
+        # urllib's parents assign it while they are initialised; theirs is the None given above.
+        if value is not None:
+            self._message = value
+
+    @property
+    def hdrs(self) -> Message:
+        """As ``headers``; urllib's older name."""
+        return self.headers
+
+    @hdrs.setter
+    def hdrs(self, value: Message | None) -> None:
+        self.headers = value
+
+    def __str__(self) -> str:
+        return self.why
+
+    __repr__ = CallError.__repr__
+
+    def _fields(self) -> dict[str, Any]:
+        url, code, msg = self._status
+        headers = tuple(self._message.items()) if self._message is not None else self._header_pairs
+        read = 0 if self.fp is None or self.fp.closed else self.fp.tell()
+        return super()._fields() | {
+            "url": url,
+            "code": code,
+            "msg": msg,
+            "header_pairs": headers,
+            "body": self.body,
+            "position": read,
+        }
+
+    def _own_state(self) -> set[str]:
+        return _URLLIB_STATE
+
+
+class TransportError(CallError, urllib.error.URLError):
+    """No whole answer came. It is a ``urllib.error.URLError``; ``reason`` tells the cause in words, as there."""
+
+    detail: str
+    """The innermost cause in words, for example ``"Connection refused (os error 111)"``."""
+
+    def __init__(self, *, detail: str, **fields: Any) -> None:
+        self.detail = detail
+        CallError.__init__(self, **fields)
+
+    def _init_parent(self, why: str) -> None:
+        # One argument: with two, OSError would read them as errno and text.
+        urllib.error.URLError.__init__(self, self.detail)
+
+    def __str__(self) -> str:
+        return self.why
+
+    def _fields(self) -> dict[str, Any]:
+        return super()._fields() | {"detail": self.detail}
+
+    def _own_state(self) -> set[str]:
+        return {"reason"}
+
+
+class ConnectError(TransportError):
+    """The request was never sent: name look-up, refused, unreachable."""
+
+
+class TLSError(TransportError):
+    """The server's certificate is not trusted, or TLS could not be agreed on."""
+
+
+class ProxyError(TransportError):
+    """The proxy refused us, or asked for credentials."""
+
+
+class ReadError(TransportError):
+    """The connection broke after the request was sent: it may have been processed, and billed."""
+
+
+class AttemptTimeout(TransportError, TimeoutError):
+    """An attempt took too long; ``phase`` says which part of it."""
+
+    phase: str
+    """``"connect"``, ``"pool"``, ``"write"``, ``"read"``, or ``"attempt"`` for the whole attempt."""
+
+    def __init__(self, *, phase: str, **fields: Any) -> None:
+        self.phase = phase
+        super().__init__(**fields)
+
+    def _fields(self) -> dict[str, Any]:
+        return super()._fields() | {"phase": self.phase}
+
+
+class DeadlineExceeded(CallError, TimeoutError):
+    """The deadline leaves no room for another attempt. ``__cause__`` is the last failure, when there was one."""
+
+    stage: str
+    """``"queue"``, ``"before_attempt"``, ``"attempt"`` (it cut a running one) or ``"retry_delay"``."""
+
+    def __init__(self, *, stage: str, late_result: object = None, **fields: Any) -> None:
+        self.stage = stage
+        self.late_result = late_result
+        super().__init__(**fields)
+
+    def _fields(self) -> dict[str, Any]:
+        return super()._fields() | {"stage": self.stage}
+
+    def _own_state(self) -> set[str]:
+        return {"late_result"}  # an answer is not carried into pickles and logs
+
+
+class ResponseError(CallError, ValueError):
+    """A 2xx that is no answer: not JSON, cut short, or an error object inside, classified as that error."""
+
+    status: int
+    """The HTTP status, 2xx."""
+    body: bytes
+    """The raw body, after content decoding."""
+
+    def __init__(self, *, status: int, body: bytes = b"", **fields: Any) -> None:
+        self.status = status
+        self.body = body
+        super().__init__(**fields)
+
+    def _fields(self) -> dict[str, Any]:
+        return super()._fields() | {"status": self.status, "body": self.body}
+
+
+# What urllib's parents and we ourselves keep in __dict__ of an HTTPStatusError; rebuilt, so not copied.
+_URLLIB_STATE = {
+    *("_header_pairs", "_message", "_status", "body", "code", "msg", "fp", "filename", "url", "file", "name", "delete"),
+    *("_closer", "headers", "hdrs", "__orig_bases__"),
+}

@@ -1,0 +1,31 @@
+"""The vocabulary of outcomes: what kind of failure it was, and why a call stopped."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FailureKind(StrEnum):
+    """What kind of failure an attempt was; decides how it is retried."""
+
+    CALL = "call"
+    """The call itself went wrong: transport, 5xx, overload. Retried with a wait that grows."""
+    RATE_LIMITED = "rate_limited"
+    """The provider said we are too fast. Retried after the wait it names."""
+    PERMANENT = "permanent"
+    """No retry can fix it: bad request, wrong key, spent quota. Never retried."""
+    VALIDATION = "validation"
+    """An answer came and was not good enough. Retried at once."""
+
+
+class StopReason(StrEnum):
+    """Why a call ended without success."""
+
+    NOT_RETRYABLE = "not_retryable"
+    """No retry can fix the failure, or the caller switched its retry off."""
+    TRIES = "tries"
+    """Every allowed attempt was made."""
+    HINT_TOO_LONG = "hint_too_long"
+    """The server asked for a longer wait than ``max_wait``."""
+    DEADLINE = "deadline"
+    """The deadline leaves no room for another attempt, or cut the last one."""

@@ -1,0 +1,117 @@
+"""Deadlines that are handed down, and the timeouts of an attempt's I/O phases."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from ._errors import ConfigError, DeadlineExceeded
+from ._native import seconds
+from ._record import frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+    from typing import Protocol
+
+    class HasNow(Protocol):
+        """Anything with ``now()`` in seconds on a clock that only goes forward."""
+
+        def now(self) -> float: ...
+
+    Clock = HasNow | Callable[[], float]
+    Seconds = float | timedelta
+
+
+class Deadline:
+    """The end of a piece of work, on a clock that only goes forward; pass it down instead of a fresh number.
+
+    It remembers the clock it was made with. Pickled or sent to another process it travels as the seconds left,
+    never as a point in time, because two machines do not share a monotonic clock.
+    """
+
+    __slots__ = ("_end", "_now")
+
+    _end: float
+    _now: Callable[[], float]
+
+    def __init__(self) -> None:
+        raise TypeError("make a deadline with Deadline.after(seconds)")
+
+    @classmethod
+    def after(cls, limit: Seconds, *, clock: Clock | None = None) -> Deadline:
+        """The deadline ``limit`` from now.
+
+        Args:
+            limit: seconds as int, float or ``timedelta``; finite and above 0.
+            clock: an object with ``now()`` or a callable, in seconds; ``None`` is ``time.monotonic``.
+
+        Raises:
+            ConfigError: ``limit`` is not a finite time above 0.
+        """
+        return cls._in(seconds("limit", limit), read_clock(clock))
+
+    @classmethod
+    def _in(cls, left: float, now: Callable[[], float]) -> Deadline:
+        self = object.__new__(cls)
+        self._now = now
+        self._end = now() + left
+        return self
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock it was made with, as a callable that gives seconds."""
+        return self._now
+
+    def remaining(self) -> float:
+        """Seconds left; 0.0 once it has passed."""
+        return max(0.0, self._end - self._now())
+
+    def require(self, at_least: Seconds = 0.0) -> float:
+        """Seconds left, provided there are more than ``at_least``.
+
+        Raises:
+            DeadlineExceeded: no more than ``at_least`` seconds are left; stage ``"before_attempt"``.
+        """
+        needed = 0.0 if at_least == 0 else seconds("at_least", at_least)
+        left = self.remaining()
+        if left <= needed:
+            raise DeadlineExceeded(
+                why=f"{left:.3f} s are left of the deadline and more than {needed:g} s are needed",
+                stage="before_attempt",
+            )
+        return left
+
+    def __repr__(self) -> str:
+        return f"<Deadline in {self.remaining():.3f} s>"
+
+    def __reduce__(self) -> tuple[Callable[[float], Deadline], tuple[float]]:
+        return _deadline_in, (self.remaining(),)
+
+
+def _deadline_in(left: float) -> Deadline:
+    return Deadline._in(left, monotonic)
+
+
+def read_clock(clock: Clock | None) -> Callable[[], float]:
+    """The callable behind a ``clock=`` argument: an object with ``now()``, a callable, or ``time.monotonic``."""
+    if clock is None:
+        return monotonic
+    now = getattr(clock, "now", clock)
+    if not callable(now):
+        raise ConfigError("clock", repr(type(clock).__name__), "an object with now(), a callable, or None")
+    return now  # type: ignore[no-any-return]  # getattr on a duck type
+
+
+@frozen
+class Timeout:
+    """How long each I/O phase of one attempt may take, in seconds; ``None`` is not limited."""
+
+    connect: Seconds | None = 30.0
+    """Name look-up, TCP, proxy and TLS hand-shakes together."""
+    read: Seconds | None = 30.0
+    """Longest silence while waiting for, or reading, the answer."""
+    write: Seconds | None = 30.0
+    """Longest standstill while the request is being written."""
+    pool: Seconds | None = 30.0
+    """Longest wait for a connection of the pool."""

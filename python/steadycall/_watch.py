@@ -1,0 +1,45 @@
+"""Telling observers: the logger ``steadycall`` and the callables given as ``on_retry`` and ``on_end``.
+
+An observer never changes how a call ends: what it raises is logged, because an answer that was paid for must not be
+lost to a mistake in a metrics hook. Control-flow exceptions pass.
+"""
+
+from __future__ import annotations
+
+import logging
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._records import AttemptRecord, CallRecord
+
+logger = logging.getLogger("steadycall")
+
+
+def retried(record: AttemptRecord, host: str, reason: str, on_retry: Callable[[AttemptRecord], Any] | None) -> None:
+    """Log at INFO that an attempt failed and another follows after ``record.wait``, and tell ``on_retry``."""
+    if logger.isEnabledFor(logging.INFO):
+        status = "no answer" if record.status is None else f"HTTP {record.status}"
+        code = f" {record.provider_code}" if record.provider_code else ""
+        asked = f", as {record.hint_source} asks" if record.hint_source else ""
+        logger.info(
+            "attempt %d at %s: %s%s (%s); trying again in %.3g s%s",
+            *(record.number, host, status, code, reason, record.wait, asked),
+        )
+    _tell(on_retry, record)
+
+
+def ended(record: CallRecord, on_end: Callable[[CallRecord], Any] | None) -> None:
+    """Tell ``on_end`` how the whole call went."""
+    _tell(on_end, record)
+
+
+def _tell(observer: Callable[[Any], Any] | None, record: object) -> None:
+    if observer is None:
+        return
+    try:
+        observer(record)
+    except Exception:
+        logger.exception("an observer of steadycall failed; the call goes on")
