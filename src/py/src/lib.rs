@@ -1,8 +1,10 @@
 //! `steadycall._native`: a list of names.
 
+mod json;
+
 use pyo3::prelude::*;
 
 #[pymodule]
-fn _native(_py: Python<'_>, _module: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+fn _native(_py: Python<'_>, module: &Bound<'_, PyModule>) -> PyResult<()> {
+    json::register(module)
 }
