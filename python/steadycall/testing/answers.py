@@ -138,14 +138,14 @@ class _OpenAI:
 
     @staticmethod
     def rate_limited(retry_after: float | str | None = None) -> Answer:
-        """429 for requests per minute; waiting heals it. ``retry_after`` is the header's value, in seconds."""
+        """429 for requests per minute; waiting heals it. ``retry_after`` is the header: seconds, or a date as text."""
         headers = {} if retry_after is None else {"retry-after": str(retry_after)}
         message = (
             "Rate limit reached for gpt-test in organization org-test on requests per min (RPM): "
             "Limit 3, Used 3, Requested 1."
         )
-        if retry_after is not None:
-            message += f" Please try again in {retry_after}s." if _is_number(retry_after) else ""
+        if isinstance(retry_after, (int, float)):
+            message += f" Please try again in {retry_after}s."
         return _OpenAI._error(429, message, "requests", "rate_limit_exceeded", headers)
 
     @staticmethod
@@ -218,7 +218,7 @@ class _Anthropic:
 
     @staticmethod
     def rate_limited(retry_after: float | str | None = None) -> Answer:
-        """429 rate_limit_error; waiting heals it. ``retry_after`` is the header's value, in seconds."""
+        """429 rate_limit_error; waiting heals it. ``retry_after`` is the header: seconds, or a date as text."""
         headers = {} if retry_after is None else {"retry-after": str(retry_after)}
         message = "This request would exceed your organization's rate limit of 50 requests per minute."
         return _Anthropic._error(429, "rate_limit_error", message, headers=headers)
@@ -274,14 +274,6 @@ class _Anthropic:
             headers={"request-id": "req_test", **(headers or {})},
             json={"type": "error", "error": error, "request_id": "req_test"},
         )
-
-
-def _is_number(text: float | str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 gemini = _Gemini()

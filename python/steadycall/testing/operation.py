@@ -1,6 +1,8 @@
 """A function that plays a script, for tests of retries around functions that make no HTTP request themselves."""
 
 import inspect
+import threading
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 
@@ -22,8 +24,9 @@ class ScriptedOperation:
     A call beyond the script's end is an ``AssertionError``, which no retry repeats.
     """
 
-    def __init__(self, script: "list[Any] | tuple[Any, ...]") -> None:
+    def __init__(self, script: Iterable[Any]) -> None:
         self._script = tuple(script)
+        self._lock = threading.Lock()
         self.__name__ = self.__qualname__ = "scripted_operation"
         #: The arguments of each run, in order.
         self.calls: list[Call] = []
@@ -42,8 +45,9 @@ class ScriptedOperation:
         return max(0, len(self._script) - len(self.calls))
 
     def _play(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        turn = len(self.calls)
-        self.calls.append(Call(args, kwargs))
+        with self._lock:
+            turn = len(self.calls)
+            self.calls.append(Call(args, kwargs))
         if turn >= len(self._script):
             raise AssertionError(f"call {turn + 1} of an operation whose script has {len(self._script)} steps")
         step = self._script[turn]

@@ -32,7 +32,8 @@ def fake_sleep() -> "Iterator[FakeSleep]":
 
     before = _sleep.replacement
     sleep = FakeSleep()
-    _sleep.replacement = sleep
+    # The bound method, because an empty list is false and would read as "no replacement".
+    _sleep.replacement = sleep.__call__
     yield sleep
     _sleep.replacement = before
 

@@ -22,6 +22,10 @@ from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+
 _ABSENT: Any = object()
 _PIECE = 256 * 1024
 _RECEIVED_AT_ONCE = 64 * 1024
@@ -206,6 +210,7 @@ class FakeServer:
         answers: the script for every path that has none of its own.
         host: the address to listen on.
         port: 0 takes a free one.
+        tls: a server-side context; the URL then starts with https.
 
     Scripts belong to paths. When a script has ended, its last answer is repeated (or ``then`` is, if given).
     A path without a script, where ``"*"`` has none either, is answered with 404 and a body that says so.
@@ -216,8 +221,11 @@ class FakeServer:
     the child ends.
     """
 
-    def __init__(self, *answers: Step, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, *answers: Step, host: str = "127.0.0.1", port: int = 0, tls: "ssl.SSLContext | None" = None
+    ) -> None:
         self._address = (host, port)
+        self._tls = tls
         self._listener: socket.socket | None = None
         self._acceptor: threading.Thread | None = None
         self._pid = 0
@@ -226,7 +234,7 @@ class FakeServer:
         self._changed = threading.Condition(self._lock)
         self._watchers: list[Callable[[], None]] = []
         self._scripts: dict[str, _Script] = {}
-        self._open: dict[int, tuple[socket.socket, threading.Thread]] = {}
+        self._open: dict[int, tuple[_Connection, threading.Thread]] = {}
         #: Every request that was read to its end, in order.
         self.requests: list[Request] = []
         #: Connections accepted so far.
@@ -253,6 +261,9 @@ class FakeServer:
         steps = tuple(answers)
         if not steps and then is None:
             raise ValueError("a script needs at least one answer")
+        for step in steps if then is None else (*steps, then):
+            if not (isinstance(step, (Answer, int)) or callable(step)):
+                raise TypeError(f"a script holds Answer, int or a function, not {type(step).__name__}")
         with self._lock:
             self._scripts[path] = _Script(steps, steps[-1] if then is None else then)
 
@@ -328,7 +339,7 @@ class FakeServer:
         """``http://127.0.0.1:port``, without a slash at the end."""
         if self._listener is None:
             raise RuntimeError("the server is not running: use `with FakeServer() as server:` or start()")
-        return f"http://{self._address[0]}:{self._address[1]}"
+        return f"{'http' if self._tls is None else 'https'}://{self._address[0]}:{self._address[1]}"
 
     def url_for(self, path: str) -> str:
         """The URL of a path, which starts with a slash."""
@@ -366,7 +377,7 @@ class FakeServer:
         with self._lock:
             connections = list(self._open.values())
         # shutdown and not only close: the other side must see the end though a forked child holds a copy.
-        for sock in (listener, *(sock for sock, _ in connections)):
+        for sock in (listener, *(connection.sock for connection, _ in connections)):
             _shut(sock)
         listener.close()
         for _, thread in connections:
@@ -412,7 +423,7 @@ class FakeServer:
                 number = self.connections
                 connection = _Connection(self, sock, number)
                 thread = threading.Thread(target=connection.run, name=f"FakeServer-{number}", daemon=True)
-                self._open[number] = (sock, thread)
+                self._open[number] = (connection, thread)
                 self._tell()
             thread.start()
 
@@ -463,7 +474,7 @@ class _Connection:
 
     def __init__(self, server: FakeServer, sock: socket.socket, number: int) -> None:
         self._server = server
-        self._sock = sock
+        self.sock = sock
         self._number = number
         self._buffer = b""
         self._unanswered = False
@@ -471,11 +482,14 @@ class _Connection:
     def run(self) -> None:
         idle: float | None = None
         try:
+            if self._server._tls is not None:
+                self.sock = self._server._tls.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
+                self.sock.do_handshake()
             while True:
                 try:
                     request, reusable = self._read(idle)
                 except ValueError:
-                    self._sock.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                    self.sock.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
                     return
                 self._unanswered = True
                 step = self._server._received(request)
@@ -488,8 +502,8 @@ class _Connection:
                 self._unanswered = False
                 self._server._finished(aborted=not self._server._closed)
         finally:
-            _shut(self._sock)
-            self._sock.close()
+            _shut(self.sock)
+            self.sock.close()
             self._server._disconnected(self._number)
 
     # Reading
@@ -510,7 +524,7 @@ class _Connection:
             name, _, value = line.partition(":")
             headers[name] = value.strip()
         if "100-continue" in headers.get("expect", "").lower():
-            self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = self._read_body(headers)
         parts = urlsplit(target) if "://" in target else None
         path, _, query = target.partition("?") if parts is None else (parts.path or "/", "", parts.query)
@@ -555,10 +569,10 @@ class _Connection:
         """Add what arrives to the buffer; False when nothing did within ``seconds``, ``_Gone`` at the end."""
         if seconds == 0:
             return False
-        if self._sock.gettimeout() != seconds:
-            self._sock.settimeout(seconds)
+        if self.sock.gettimeout() != seconds:
+            self.sock.settimeout(seconds)
         try:
-            data = self._sock.recv(_RECEIVED_AT_ONCE)
+            data = self.sock.recv(_RECEIVED_AT_ONCE)
         except TimeoutError:
             return False
         if not data:
@@ -625,8 +639,8 @@ class _Connection:
         self._send_one(piece)
 
     def _send_one(self, piece: bytes) -> None:
-        self._sock.settimeout(None)
-        self._sock.sendall(piece)
+        self.sock.settimeout(None)
+        self.sock.sendall(piece)
 
     def _answered(self) -> None:
         if self._unanswered:
@@ -637,8 +651,8 @@ class _Connection:
         """Close with RST in place of FIN."""
         self._answered()
         on_without_linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, on_without_linger)
-        self._sock.close()
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, on_without_linger)
+        self.sock.close()
         return False
 
 
