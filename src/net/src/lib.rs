@@ -6,3 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod transport;
+
+pub mod clock;
+pub mod dice;
+mod progress;
+mod tls;
+
+mod client;
+mod fault;
+mod answer;
+
+pub mod lane;

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+pub use reqwest::Url;
 use steadycall_core::failure::{Reason, Sent};
 
 /// One request, ready to be sent any number of times.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Where to; http or https.
-    pub url: reqwest::Url,
+    pub url: Url,
     /// Every header that goes out, content type included.
     pub headers: HeaderMap,
     /// The serialised payload; cheap to clone.
@@ -111,3 +112,20 @@ pub struct Outcome {
     /// Body bytes received, after content decoding.
     pub received: u64,
 }
+
+/// A setting with which no request can be made; found before anything is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupError {
+    /// The setting: `proxy`, `ca_bundle`, or the environment variable that holds it.
+    pub field: &'static str,
+    /// What is wrong with it, free of passwords.
+    pub detail: String,
+}
+
+impl std::fmt::Display for SetupError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.detail)
+    }
+}
+
+impl std::error::Error for SetupError {}

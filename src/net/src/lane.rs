@@ -1,0 +1,279 @@
+//! One attempt from request to outcome, over the connections of one runtime.
+//!
+//! A lane sends, follows what may be followed (307 and 308 on the same origin) and sends again at once what
+//! the server surely did not look at. Whether to try again after that is not its business.
+//!
+//! Dropping an attempt's future gives its connection up. On a `current_thread` runtime the socket closes when
+//! the runtime is next driven or shut down, so a front that drops one must do either.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::header::LOCATION;
+use reqwest::{Client, Method, Response, Url};
+use steadycall_core::failure::{Reason, Sent};
+
+use crate::answer::{self, Bounds};
+use crate::client::{self, CURRENT, Clients};
+use crate::clock::{Alarm, Duration, Instant, now};
+use crate::fault::{self, Cause};
+use crate::progress::{Progress, TrackedBody};
+use crate::transport::{Answer, Fault, Limits, Outcome, Phase, Request, Route, SetupError};
+
+/// Routes whose connections are kept; beyond it the one not used for longest goes.
+const ROUTES: usize = 16;
+/// Same-origin hops before the redirect itself is the answer.
+const HOPS: u32 = 5;
+/// How long after the last byte was handed over a kept connection can still turn out to have been stale:
+/// that shows within a round trip. One that breaks later has been at work, and may have been billed.
+const STALE_SHOWS_WITHIN: Duration = Duration::from_secs(1);
+/// Idle for longer than this, the runtime looks at its sockets before it trusts them.
+const LOOK_AFTER: Duration = Duration::from_millis(10);
+
+/// The connections of one runtime; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Lane {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Most recently used first.
+    routes: Mutex<Vec<Kept>>,
+    born: Instant,
+    /// When an attempt last ended, in milliseconds after `born`.
+    active: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    route: Route,
+    tls: bool,
+    clients: Arc<Clients>,
+}
+
+/// What an attempt costs beside its result.
+#[derive(Debug, Default)]
+struct Tally {
+    replays: u32,
+    fully_sent: bool,
+    received: u64,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether a route's own settings can be used: a front calls this before the first request.
+///
+/// # Errors
+/// The setting that is wrong: `proxy` or `ca_bundle`.
+pub fn check_route(route: &Route) -> Result<(), SetupError> {
+    client::check(route)
+}
+
+impl Lane {
+    /// A lane without connections.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            inner: Arc::new(Inner { routes: Mutex::new(Vec::new()), born: now(), active: AtomicU64::new(0) }),
+        }
+    }
+
+    /// Makes ready for calls to `url` over `route`, so that the attempt finds nothing wrong with them.
+    ///
+    /// # Errors
+    /// The setting that is wrong: `proxy`, `ca_bundle`, or the environment variable that names the roots.
+    pub fn prepare(&self, route: &Route, url: &Url) -> Result<(), SetupError> {
+        self.clients(route, url).map(drop)
+    }
+
+    /// Sends `request` and reads its answer, within `limits`.
+    pub async fn attempt(&self, route: &Route, request: &Request, limits: &Limits) -> Outcome {
+        let mut tally = Tally::default();
+        let result = self.run(route, request, limits, &mut tally).await;
+        // The connection's task puts a used connection back into the pool, or closes a broken one. On a runtime
+        // that stops being driven when we return, it must have its turn now.
+        tokio::task::yield_now().await;
+        self.inner.note_active();
+        Outcome { result, replays: tally.replays, fully_sent: tally.fully_sent, received: tally.received }
+    }
+
+    async fn run(
+        &self,
+        route: &Route,
+        request: &Request,
+        limits: &Limits,
+        tally: &mut Tally,
+    ) -> Result<Answer, Fault> {
+        let clients = self.clients(route, &request.url).map_err(unusable)?;
+        if self.inner.idle() > LOOK_AFTER {
+            // The peer may have closed kept connections while nobody looked.
+            tokio::task::yield_now().await;
+        }
+        let end = limits.attempt.and_then(|limit| now().checked_add(limit));
+        let mut exchange = Exchange { request, limits, end, alarm: Alarm::default() };
+        let mut url = request.url.clone();
+        let mut hops = 0;
+        let mut client = clients.pooled.clone();
+        loop {
+            let response = match exchange.send(&client, url.clone(), tally).await {
+                Ok(response) => response,
+                Err(Broken { unseen: true, .. }) if tally.replays == 0 => {
+                    tally.replays = 1;
+                    client = clients.fresh().map_err(unusable)?;
+                    continue;
+                }
+                Err(broken) => return Err(broken.fault),
+            };
+            match next_hop(&url, &response) {
+                Some(next) if hops < HOPS => {
+                    hops += 1;
+                    url = next;
+                }
+                _ => return exchange.read(response, tally).await,
+            }
+        }
+    }
+
+    fn clients(&self, route: &Route, url: &Url) -> Result<Arc<Clients>, SetupError> {
+        let tls = client::needs_tls(route, url);
+        if let Some(clients) = self.inner.find(route, tls) {
+            return Ok(clients);
+        }
+        // Outside of the lock: reading the system's roots takes milliseconds.
+        let clients = Arc::new(Clients::build(route, tls)?);
+        Ok(self.inner.keep(route, tls, clients))
+    }
+}
+
+impl Inner {
+    fn find(&self, route: &Route, tls: bool) -> Option<Arc<Clients>> {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = routes.iter().position(|kept| kept.tls == tls && kept.route == *route)?;
+        if let Some(recent) = routes.get_mut(..=place) {
+            recent.rotate_right(1);
+        }
+        routes.first().map(|kept| kept.clients.clone())
+    }
+
+    fn keep(&self, route: &Route, tls: bool, clients: Arc<Clients>) -> Arc<Clients> {
+        if let Some(known) = self.find(route, tls) {
+            return known;
+        }
+        let kept = Kept { route: route.clone(), tls, clients: clients.clone() };
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        routes.insert(0, kept);
+        routes.truncate(ROUTES);
+        clients
+    }
+
+    fn note_active(&self) {
+        let millis = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.active.store(millis, Ordering::Relaxed);
+    }
+
+    fn idle(&self) -> Duration {
+        let active = Duration::from_millis(self.active.load(Ordering::Relaxed));
+        self.born.elapsed().saturating_sub(active)
+    }
+}
+
+/// A request that brought no answer.
+struct Broken {
+    fault: Fault,
+    /// The server surely did not look at it: it may be sent again at once.
+    unseen: bool,
+}
+
+/// What all requests of one attempt share.
+struct Exchange<'a> {
+    request: &'a Request,
+    limits: &'a Limits,
+    end: Option<Instant>,
+    alarm: Alarm,
+}
+
+impl Exchange<'_> {
+    /// Sends the request and waits for the head of its answer.
+    async fn send(&mut self, client: &Client, url: Url, tally: &mut Tally) -> Result<Response, Broken> {
+        let progress = Arc::new(Progress::new());
+        let body = TrackedBody::new(self.request.body.clone(), progress.clone());
+        let mut request = reqwest::Request::new(Method::POST, url);
+        *request.headers_mut() = self.request.headers.clone();
+        *request.body_mut() = Some(reqwest::Body::wrap(body));
+
+        let (limits, end) = (self.limits, self.end);
+        let result = {
+            // In a block of its own: the connection is given up before `sent` is asked for.
+            let work = pin!(CURRENT.scope(progress.clone(), client.execute(request)));
+            let judge = |now| progress.judge(&limits.timeouts, end, now);
+            self.alarm.guard(work, judge).await
+        };
+        tally.fully_sent |= progress.whole().is_some();
+        match result {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(lost(fault::read(error), &progress)),
+            Err(phase) => Err(late(phase, progress.withdraw())),
+        }
+    }
+
+    async fn read(&mut self, response: Response, tally: &mut Tally) -> Result<Answer, Fault> {
+        let bounds = Bounds { limits: self.limits, end: self.end };
+        answer::read(response, bounds, &mut self.alarm, &mut tally.received).await
+    }
+}
+
+fn lost(cause: Cause, progress: &Progress) -> Broken {
+    let sent = progress.withdraw();
+    let reused = cause.ends.is_some_and(|ends| !progress.opened(ends));
+    let at_once = progress.last_taken().is_none_or(|last| last.elapsed() <= STALE_SHOWS_WITHIN);
+    let stale = reused && cause.went_away && at_once;
+    Broken {
+        unseen: cause.not_processed || stale,
+        fault: Fault {
+            reason: cause.reason,
+            sent: if cause.not_processed { Sent::No } else { sent },
+            phase: None,
+            detail: cause.detail,
+            head: None,
+            partial: Bytes::new(),
+        },
+    }
+}
+
+fn late(phase: Phase, sent: Sent) -> Broken {
+    let (reason, detail) = answer::timed_out(phase);
+    Broken {
+        unseen: false,
+        fault: Fault { reason, sent, phase: Some(phase), detail, head: None, partial: Bytes::new() },
+    }
+}
+
+/// A setting that was good when the front checked it and is not now (a file that went away).
+fn unusable(error: SetupError) -> Fault {
+    let reason = if error.field == "proxy" { Reason::ProxyRefused } else { Reason::CertificateRejected };
+    Fault {
+        reason,
+        sent: Sent::No,
+        phase: None,
+        detail: error.to_string(),
+        head: None,
+        partial: Bytes::new(),
+    }
+}
+
+/// Where a redirect leads, if it may be followed: same method, same body, same origin.
+fn next_hop(from: &Url, response: &Response) -> Option<Url> {
+    if !matches!(response.status().as_u16(), 307 | 308) {
+        return None;
+    }
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let next = from.join(location).ok()?;
+    (next.origin() == from.origin()).then_some(next)
+}
