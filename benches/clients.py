@@ -2,8 +2,8 @@
 
 Every client gets the payload as a Python object and gives back the answer as Python objects, by its own means where it
 has them and by the standard library's `json` where it has none. Each keeps its connections where it can, raises for a
-bad status, and waits at most about 30 s, as `steadycall.call` does by default. Beyond that the defaults stand, but for the pool
-limits that would keep a client from having as many requests in flight as the work asks for; those are said in the line.
+bad status, and waits at most about 30 s, as `steadycall.call` does by default. Beyond that the defaults stand, but for
+pool limits that would keep a client from having as many requests in flight as the work asks for.
 A library is imported when it is asked for, never before: one process measures one client.
 """
 
@@ -133,7 +133,7 @@ def httpr_sync(url: str, payload: Any, in_flight: int) -> Iterator[Send]:
 
 @asynccontextmanager
 async def httpr_async(url: str, payload: Any, in_flight: int) -> AsyncIterator[AsyncSend]:
-    """Runs its sync client on a thread pool: at most 64 at a time by default, the rest queue; a thread each would be slower."""
+    """Its sync client on a thread pool: by default 64 at a time, the rest queue. A thread for each would cost more."""
     import httpr
 
     async with httpr.AsyncClient(timeout=TIMEOUT) as client:

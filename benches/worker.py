@@ -31,7 +31,7 @@ def main(client: str, mode: str, url: str, count: int, warmup: int) -> None:
         report = asyncio.run(measure_async(client, url, payload, in_flight, count, warmup))
     else:
         report = measure_sync(client, url, payload, in_flight, count, warmup)
-    print(json.dumps(report))
+    print(json.dumps(report), flush=True)
 
 
 def measure_sync(client: str, url: str, payload: Any, threads: int, count: int, warmup: int) -> dict[str, float | None]:
