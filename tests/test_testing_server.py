@@ -326,6 +326,11 @@ def test_a_truncated_body_is_cut_and_the_connection_closed(server: FakeServer, c
     assert caught.value.partial == b"[1, "
 
 
+def test_the_connection_ends_with_a_truncated_body_though_the_client_would_keep_it(server: FakeServer) -> None:
+    got, end = exchange(server, Answer(body=b"123456", truncate=2))
+    assert got.endswith(b"\r\n\r\n12") and end == "closed"
+
+
 def test_garbage_is_sent_as_it_is(server: FakeServer) -> None:
     assert exchange(server, Answer(garbage=b"\x00\xffSSH-2.0")) == (b"\x00\xffSSH-2.0", "closed")
 
@@ -493,10 +498,12 @@ def test_a_given_port_is_used() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_neither_stops_the_server_nor_hides_its_end() -> None:
-    with FakeServer(Answer(json=1)) as server:
-        kept = Raw(server)
-        kept.send()
-        kept.sock.recv(1000)
+    with FakeServer() as server:
+        server.script("*", [Answer(json=1)] * 3, then=Answer(json=1, close_idle=0))
+        kept, ended = Raw(server), Raw(server)
+        for raw in (kept, ended):
+            raw.send()
+            raw.sock.recv(1000)
         hold_child, let_child_go = os.pipe()
         child_closed, tell_parent = os.pipe()
         child = os.fork()
@@ -507,8 +514,11 @@ def test_a_forked_child_neither_stops_the_server_nor_hides_its_end() -> None:
             os.read(hold_child, 1)
             os._exit(0)
         assert os.read(child_closed, 1) == b"x"
-        kept.send()
-        assert kept.sock.recv(1000).endswith(b"1")
+        for raw in (kept, ended):
+            raw.send()
+            assert raw.sock.recv(1000).endswith(b"1")
+        assert select.select([ended.sock], [], [], 2)[0], "the end of an answered connection was not seen"
+        assert ended.rest() == (b"", "closed")
         server.close()
         # The child still holds copies of the server's sockets.
         assert select.select([kept.sock], [], [], 2)[0], "the end of the connection was not seen"

@@ -232,7 +232,6 @@ class FakeServer:
         self._closed = False
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._watchers: list[Callable[[], None]] = []
         self._scripts: dict[str, _Script] = {}
         self._open: dict[int, tuple[_Connection, threading.Thread]] = {}
         #: Every request that was read to its end, in order.
@@ -302,24 +301,16 @@ class FakeServer:
         """``wait_for`` that leaves the event loop running."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
-        changed = asyncio.Event()
-
-        def watcher() -> None:
-            loop.call_soon_threadsafe(changed.set)
-
-        with self._lock:
-            self._watchers.append(watcher)
-        try:
-            while not predicate(self):
-                if loop.time() >= end:
-                    raise self._waited_in_vain(timeout)
-                tick = loop.call_later(0.01, changed.set)
-                await changed.wait()
-                changed.clear()
-                tick.cancel()
-        finally:
-            with self._lock:
-                self._watchers.remove(watcher)
+        while not predicate(self):
+            if loop.time() >= end:
+                raise self._waited_in_vain(timeout)
+            # Deliberately not asyncio.sleep: the test may have put a fake in its place.
+            tick = loop.create_future()
+            timer = loop.call_later(0.002, tick.set_result, None)
+            try:
+                await tick
+            finally:
+                timer.cancel()
         return True
 
     def _waited_in_vain(self, timeout: float) -> AssertionError:
@@ -424,23 +415,14 @@ class FakeServer:
                 connection = _Connection(self, sock, number)
                 thread = threading.Thread(target=connection.run, name=f"FakeServer-{number}", daemon=True)
                 self._open[number] = (connection, thread)
-                self._tell()
+                self._changed.notify_all()
             thread.start()
-
-    def _tell(self) -> None:
-        """Wake who waits for a change; the lock is held."""
-        self._changed.notify_all()
-        for watcher in self._watchers:
-            try:
-                watcher()
-            except RuntimeError:
-                pass  # its event loop is closed; await_for removes it
 
     def _received(self, request: Request) -> Step | None:
         with self._changed:
             self.requests.append(request)
             self.in_flight += 1
-            self._tell()
+            self._changed.notify_all()
             script = self._scripts.get(request.path) or self._scripts.get("*")
             return None if script is None else script.next()
 
@@ -448,12 +430,12 @@ class FakeServer:
         with self._changed:
             self.in_flight -= 1
             self.aborted += aborted
-            self._tell()
+            self._changed.notify_all()
 
     def _disconnected(self, number: int) -> None:
         with self._changed:
             del self._open[number]
-            self._tell()
+            self._changed.notify_all()
 
 
 class _Script:
