@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PYO3_BUILD_EXTENSION_MODULE := 1
 export VIRTUAL_ENV := $(abspath $(VENV))
-unexport CONDA_PREFIX PYTHONHOME PYTHONPATH MAKEFLAGS MAKELEVEL
+unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
 
 CARGO := cargo
 CARGO_TEST := $(CARGO) test --profile $(PROFILE) --locked
