@@ -1,6 +1,8 @@
 //! Raw loopback servers scripted per test: what they say goes onto a real socket, byte for byte.
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod tls;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
