@@ -121,6 +121,12 @@ def test_what_a_scripted_function_raises_reaches_the_test() -> None:
         assert ask(server)[0] == 500
 
 
+def test_a_scripted_function_that_gives_no_answer_fails_the_test() -> None:
+    with pytest.raises(ValueError, match="status"), FakeServer(lambda request: None) as server:  # type: ignore[arg-type,return-value]  # the mistake under test
+        assert ask(server)[0] == 500
+        server.wait_for(lambda s: s.in_flight == 0)
+
+
 def test_a_script_that_cannot_be_played_is_refused(server: FakeServer) -> None:
     with pytest.raises(ValueError):
         server.script("/x", [])
@@ -131,6 +137,8 @@ def test_a_script_that_cannot_be_played_is_refused(server: FakeServer) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
+        {"status": 99},
+        {"status": "200"},
         {"json": 1, "body": b"1"},
         {"big": 1},
         {"big": 10, "json": 1},
@@ -261,6 +269,11 @@ def test_a_head_request_gets_the_headers_alone(server: FakeServer) -> None:
 def test_a_chunked_answer_is_the_same_to_the_client(server: FakeServer) -> None:
     server.answer("/x", Answer(json=[1, 2], chunked=True))
     assert ask(server) == (200, b"[1, 2]")
+
+
+def test_an_empty_chunked_answer_has_an_end(server: FakeServer) -> None:
+    server.answer("/x", Answer(chunked=True))
+    assert ask(server) == (200, b"")
 
 
 def test_a_compressed_answer_says_so_and_unpacks_to_the_body(server: FakeServer) -> None:

@@ -8,8 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from steadycall.testing import answers
     from steadycall.testing.clock import FakeClock, FakeSleep
+    from steadycall.testing.message import Answer, Request
     from steadycall.testing.operation import ScriptedOperation
-    from steadycall.testing.server import Answer, FakeServer, Request
+    from steadycall.testing.server import FakeServer
 
 __all__ = [
     "Answer",
@@ -22,11 +23,11 @@ __all__ = [
 ]
 
 _HOME = {
-    "Answer": "server",
+    "Answer": "message",
     "FakeClock": "clock",
     "FakeServer": "server",
     "FakeSleep": "clock",
-    "Request": "server",
+    "Request": "message",
     "ScriptedOperation": "operation",
 }
 

@@ -6,7 +6,7 @@ Every function gives an `Answer`; ``.replace(delay=0.1)`` adds misbehaviour to i
 
 from typing import Any
 
-from steadycall.testing.server import Answer
+from steadycall.testing.message import Answer
 
 
 class _Gemini:
