@@ -4,7 +4,6 @@ Here are the scripts, the records and the life of the server; how an answer goes
 and what a provider's body looks like is ``answers.py``'s.
 """
 
-import asyncio
 import os
 import socket
 import threading
@@ -117,6 +116,8 @@ class FakeServer:
 
     async def await_for(self, predicate: "Callable[[FakeServer], object]", timeout: float = 5.0) -> bool:
         """``wait_for`` that leaves the event loop running."""
+        import asyncio  # running already, or nobody could await this; a test of sync code is spared it
+
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while not predicate(self):
