@@ -53,7 +53,9 @@ fn runtime(mode: &str) -> Result<(Runtime, usize)> {
     let current_thread = || Builder::new_current_thread().enable_all().build();
     Ok(match (mode, mode.strip_prefix("sync"), mode.strip_prefix("async")) {
         ("sync1" | "large", ..) => (current_thread()?, 1),
-        (_, Some(threads), _) => (Builder::new_multi_thread().worker_threads(2).enable_all().build()?, threads.parse()?),
+        (_, Some(threads), _) => {
+            (Builder::new_multi_thread().worker_threads(2).enable_all().build()?, threads.parse()?)
+        }
         (_, _, Some(in_flight)) => (current_thread()?, in_flight.parse()?),
         _ => return Err(format!("no such mode: {mode}").into()),
     })
@@ -88,7 +90,8 @@ async fn run(work: &Arc<Work>, count: usize, in_flight: usize) -> Result<usize> 
 
 async fn request(work: &Work) -> Result<()> {
     let body = serde_json::to_vec(&work.payload)?;
-    let response = work.client.post(&work.url).header(CONTENT_TYPE, "application/json").body(body).send().await?;
+    let response =
+        work.client.post(&work.url).header(CONTENT_TYPE, "application/json").body(body).send().await?;
     let answer: Value = serde_json::from_slice(&response.error_for_status()?.bytes().await?)?;
     if std::hint::black_box(answer).is_object() { Ok(()) } else { Err("the answer is no object".into()) }
 }

@@ -27,7 +27,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 
 const SMALL: &[u8] = include_bytes!("../data/answer.json");
-const BUSY: &[u8] = br#"{"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}"#;
+const BUSY: &[u8] =
+    br#"{"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}"#;
 const EMBEDDINGS: usize = 13;
 const DIMENSIONS: usize = 768;
 /// A thousand clients connect in one burst; the kernel's own limit may cut this.
