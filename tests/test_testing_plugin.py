@@ -103,6 +103,7 @@ def test_the_fixtures_are_listed_with_what_they_are_for(pytester: pytest.Pyteste
         assert f"{name} -- " in listed
 
 
+@pytest.mark.slow
 def test_loading_the_plugin_loads_neither_clock_nor_server() -> None:
     script = (
         "import sys, steadycall.testing.plugin; print([m for m in sys.modules if m.startswith('steadycall.testing')])"

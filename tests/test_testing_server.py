@@ -508,6 +508,7 @@ def test_a_given_port_is_used() -> None:
         assert second.url == f"http://127.0.0.1:{port}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_child_neither_stops_the_server_nor_hides_its_end() -> None:
@@ -541,6 +542,7 @@ def test_a_forked_child_neither_stops_the_server_nor_hides_its_end() -> None:
         os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command to make a certificate")
 def test_a_server_with_tls_speaks_https(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
