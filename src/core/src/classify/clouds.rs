@@ -89,7 +89,7 @@ pub(super) const CLOUDFLARE: Table = Table {
         ("3036", Always(Reason::QuotaSpent)),
         ("3039", Always(Reason::BadRequest)),
         ("3040", Soft(Reason::Overloaded)),
-        ("3041", Soft(Reason::Overloaded)),
+        ("3041", Always(Reason::Forbidden)),
         ("3042", Always(Reason::NotFound)),
         ("5004", Always(Reason::BadRequest)),
         ("5005", Always(Reason::NotFound)),

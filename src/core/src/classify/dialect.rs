@@ -132,6 +132,7 @@ const SHAPES: &[(Dialect, Sign)] = &[
     (Dialect::Bedrock, |headers, _| {
         header(headers, "x-amzn-errortype") || header(headers, ":exception-type")
     }),
+    (Dialect::Bedrock, |_, facts| facts.words.iter().any(|word| word.ends_with("exception"))),
     (Dialect::Portkey, |headers, _| header(headers, "x-portkey-trace-id")),
     (Dialect::Azure, |headers, _| header(headers, "apim-request-id")),
     (Dialect::Vertex, |_, facts| {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use memchr::memmem::{self, Finder};
 
 /// Above this size only the head and the tail of a body are looked at.
-const WHOLE: usize = 16 * 1024;
+pub(super) const WHOLE: usize = 16 * 1024;
 const HEAD: usize = 4 * 1024;
 const TAIL: usize = 1024;
 
@@ -96,14 +96,10 @@ fn harmless_error(rest: &[u8]) -> bool {
 
 /// `: null` or `: []` behind the key.
 fn is_null_or_empty(rest: &[u8]) -> bool {
-    let value = Some(rest)
-        .map(<[u8]>::trim_ascii_start)
-        .and_then(|rest| rest.strip_prefix(b":"))
-        .map(<[u8]>::trim_ascii_start);
-    value.is_some_and(|value| {
-        value.starts_with(b"null")
-            || value.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"]"))
-    })
+    let Some(value) = rest.trim_ascii_start().strip_prefix(b":") else { return false };
+    let value = value.trim_ascii_start();
+    value.starts_with(b"null")
+        || value.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"]"))
 }
 
 #[cfg(test)]

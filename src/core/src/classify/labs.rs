@@ -7,9 +7,8 @@ use crate::failure::Reason;
 pub(super) const OPENAI: Table = Table {
     words: &[
         ("insufficientquota", Always(Reason::Billing)),
-        ("invaliddeadline", Alone(Reason::BadRequest)),
-        ("unsupportedvalue", Alone(Reason::BadRequest)),
-        ("resourcenotready", Soft(Reason::ModelLoading)),
+        // The batch queue: it empties as batches finish.
+        ("tokenlimitexceeded", Soft(Reason::RateLimited)),
     ],
     phrases: &[("exceeded your current quota", Always(Reason::Billing))],
     statuses: &[],
