@@ -109,7 +109,7 @@ def call(
         if answer is not PENDING:
             return answer
         wait = one.decide()
-        (sleep or _sleep.replacement or time.sleep)(wait)
+        (_default_sleep() if sleep is None else sleep)(wait)
         one.slept()
 
 
@@ -161,7 +161,7 @@ async def acall(
             if answer is not PENDING:
                 return answer
             wait = one.decide()
-            pause: Any = (_asyncio_sleep if sleep is None or sleep is time.sleep else sleep)(wait)
+            pause: Any = (_default_asleep() if sleep is None or sleep is time.sleep else sleep)(wait)
             if pause is not None and hasattr(pause, "__await__"):
                 await pause
             one.slept()
@@ -170,9 +170,14 @@ async def acall(
         raise
 
 
-def _asyncio_sleep(wait: float) -> Any:
-    """``asyncio.sleep``, looked up on its module at each wait so that monkeypatching works."""
-    return (_sleep.replacement or sys.modules["asyncio"].sleep)(wait)
+def _default_sleep() -> Sleep:
+    """``time.sleep``, looked up on its module at each wait so that monkeypatching works."""
+    return time.sleep if _sleep.replacement is None else _sleep.replacement
+
+
+def _default_asleep() -> Sleep:
+    """``asyncio.sleep``, looked up likewise; asyncio is loaded, for it is running us."""
+    return sys.modules["asyncio"].sleep if _sleep.replacement is None else _sleep.replacement
 
 
 def _draws(rng: random.Random | int | float | str | bytes) -> Callable[[], float]:

@@ -114,6 +114,11 @@ impl Call {
         }
     }
 
+    /// A call whose handed-down deadline has passed before it could begin.
+    pub fn expired(policy: Policy, now: Moment) -> Self {
+        Self { deadline: Deadline::At(now), ..Self::new(policy, now) }
+    }
+
     /// How it is retried.
     pub fn policy(&self) -> &Policy {
         &self.policy

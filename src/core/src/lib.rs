@@ -9,7 +9,6 @@
 
 pub mod time;
 pub mod hint;
-pub mod status;
 pub mod failure;
 pub mod classify;
 pub mod backoff;

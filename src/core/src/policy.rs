@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::backoff::FullJitter;
-use crate::status::StatusSet;
+use crate::classify::StatusSet;
 use crate::time::seconds;
 
 /// The fields of a policy as a caller wrote them: seconds as numbers, nothing checked.
@@ -86,7 +86,8 @@ impl Policy {
 }
 
 fn tries(value: i64) -> Result<u32, ConfigError> {
-    let bad = || ConfigError { field: "tries", value: value.to_string(), allowed: "a whole number of at least 1" };
+    let bad =
+        || ConfigError { field: "tries", value: value.to_string(), allowed: "a whole number of at least 1" };
     u32::try_from(value).ok().filter(|tries| *tries >= 1).ok_or_else(bad)
 }
 
@@ -102,7 +103,11 @@ fn wait(field: &'static str, value: f64) -> Result<f64, ConfigError> {
 pub fn limit(field: &'static str, value: Option<f64>) -> Result<Option<Duration>, ConfigError> {
     let Some(value) = value else { return Ok(None) };
     let bound = if value.is_finite() && value > 0.0 { seconds(value) } else { None };
-    let bad = || ConfigError { field, value: value.to_string(), allowed: "a finite number of seconds above 0, or None" };
+    let bad = || ConfigError {
+        field,
+        value: value.to_string(),
+        allowed: "a finite number of seconds above 0, or None",
+    };
     bound.map(Some).ok_or_else(bad)
 }
 
@@ -146,7 +151,10 @@ mod tests {
     fn a_bad_value_is_named_with_what_is_allowed() {
         assert_eq!(refused(|f| f.tries = 0), "tries must be a whole number of at least 1, got 0");
         assert_eq!(refused(|f| f.base = -1.0), "base must be a finite number of seconds, 0 or more, got -1");
-        assert_eq!(refused(|f| f.cap = f64::NAN), "cap must be a finite number of seconds, 0 or more, got NaN");
+        assert_eq!(
+            refused(|f| f.cap = f64::NAN),
+            "cap must be a finite number of seconds, 0 or more, got NaN"
+        );
         let endless = refused(|f| f.max_wait = f64::INFINITY);
         assert_eq!(endless, "max_wait must be a finite number of seconds, 0 or more, got inf");
         let none = refused(|f| f.deadline = Some(0.0));

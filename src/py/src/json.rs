@@ -17,6 +17,7 @@
 use std::io::Write;
 
 use jiter::{PythonParse, StringCacheMode};
+use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -52,10 +53,10 @@ pub fn write(py: Python<'_>, payload: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 /// integer of too many digits), `RecursionError`.
 pub fn read<'py>(py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let stdlib = Stdlib::get(py)?;
-    if body.len() <= LEAST_DIGIT_LIMIT || !stdlib.lowered_digit_limit(py)? {
-        if let Ok(value) = READER.python_parse(py, body) {
-            return Ok(value);
-        }
+    if (body.len() <= LEAST_DIGIT_LIMIT || !stdlib.lowered_digit_limit(py)?)
+        && let Ok(value) = READER.python_parse(py, body)
+    {
+        return Ok(value);
     }
     stdlib.loads.bind(py).call1((PyBytes::new(py, body),))
 }
@@ -132,27 +133,32 @@ fn write_value(
     value: &Bound<'_, PyAny>,
     above: Option<&Container<'_>>,
 ) -> Result<(), GiveUp> {
-    if let Ok(text) = value.cast_exact::<PyString>() {
+    if let Some(text) = exact::<PyString>(value) {
         write_str(out, text)
-    } else if let Ok(number) = value.cast_exact::<PyFloat>() {
-        write_float(out, number.value())
-    } else if let Ok(number) = value.cast_exact::<PyInt>() {
-        write_int(out, number)
-    } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-        write_dict(out, dict, &Container::enter(value, above)?)
-    } else if let Ok(list) = value.cast_exact::<PyList>() {
-        write_array(out, list.iter(), &Container::enter(value, above)?)
-    } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-        write_array(out, tuple.iter(), &Container::enter(value, above)?)
     } else if value.is_none() {
         out.extend_from_slice(b"null");
         Ok(())
-    } else if let Ok(truth) = value.cast_exact::<PyBool>() {
+    } else if let Some(number) = exact::<PyFloat>(value) {
+        write_float(out, number.value())
+    } else if let Some(number) = exact::<PyInt>(value) {
+        write_int(out, number)
+    } else if let Some(truth) = exact::<PyBool>(value) {
         out.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
         Ok(())
+    } else if let Some(dict) = exact::<PyDict>(value) {
+        write_dict(out, dict, &Container::enter(value, above)?)
+    } else if let Some(list) = exact::<PyList>(value) {
+        write_array(out, list.iter(), &Container::enter(value, above)?)
+    } else if let Some(tuple) = exact::<PyTuple>(value) {
+        write_array(out, tuple.iter(), &Container::enter(value, above)?)
     } else {
         Err(GiveUp)
     }
+}
+
+/// `cast_exact` without the error it makes of a wrong type, which costs more than the question.
+fn exact<'a, 'py, T: PyTypeInfo>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, T>> {
+    if value.is_exact_instance_of::<T>() { value.cast_exact().ok() } else { None }
 }
 
 fn write_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, here: &Container<'_>) -> Result<(), GiveUp> {
@@ -163,7 +169,7 @@ fn write_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, here: &Container<'_>)
             out.push(b',');
         }
         first = false;
-        write_str(out, key.cast_exact::<PyString>().map_err(|_| GiveUp)?)?;
+        write_str(out, exact::<PyString>(&key).ok_or(GiveUp)?)?;
         out.push(b':');
         write_value(out, &value, Some(here))?;
     }

@@ -1,10 +1,36 @@
 //! `steadycall._native`: a list of names.
 
+mod python;
+mod convert;
 mod json;
+mod records;
+mod errors;
+mod options;
+mod runtime;
+mod bridge;
+mod http_call;
+mod classify;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+/// The Rust half of steadycall: decides and sends. Use the `steadycall` package, not this module.
 #[pymodule]
-fn _native(_py: Python<'_>, module: &Bound<'_, PyModule>) -> PyResult<()> {
-    json::register(module)
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("PENDING", http_call::pending(py)?)?;
+    module.add_class::<http_call::HttpCall>()?;
+    module.add_class::<bridge::Bridge>()?;
+    module.add_function(wrap_pyfunction!(convert::seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
+    json::register(module)?;
+    let after_fork = wrap_pyfunction!(runtime::after_fork_in_child, module)?;
+    let os = py.import("os")?;
+    if let Ok(register) = os.getattr("register_at_fork") {
+        let hooks = PyDict::new(py);
+        hooks.set_item("after_in_child", after_fork)?;
+        register.call((), Some(&hooks))?;
+    }
+    Ok(())
 }

@@ -38,7 +38,7 @@ const A_DAY: f64 = 86_400.0;
 /// An HTTP answer as it came, by reference.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
-    /// The HTTP status.
+    /// The HTTP status; 0 where there is none and the body alone tells, as for a line of a batch.
     pub status: u16,
     /// Header names and values in order; names in any case, values as raw bytes.
     pub headers: &'a [(&'a str, &'a [u8])],
@@ -107,7 +107,8 @@ fn judge_error(answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Failure {
 /// The decision itself, for errors of any status.
 fn judge(answer: &Answer<'_>, mut facts: Facts, statuses: Option<&StatusSet>) -> Failure {
     let dialect = dialect_of(answer, &facts);
-    let own_status = Some(answer.status).filter(|status| !(200..300).contains(status));
+    // 0 is "no status": a line of a batch, a gRPC status.
+    let own_status = Some(answer.status).filter(|status| *status >= 100 && !(200..300).contains(status));
     let status = facts.status.or(own_status);
     let paced =
         status.is_none_or(|status| matches!(status, 429 | 403 | 503 | 529)) || own_status == Some(429);
@@ -133,7 +134,7 @@ fn judge(answer: &Answer<'_>, mut facts: Facts, statuses: Option<&StatusSet>) ->
     Failure {
         kind,
         retryable: kind != Kind::Permanent,
-        status: Some(answer.status),
+        status: Some(answer.status).filter(|status| *status >= 100),
         provider_code,
         hint,
         sent: Sent::Maybe,

@@ -1,0 +1,288 @@
+//! From the background thread to an event loop: a completion queue and a pipe the loop watches.
+//!
+//! The background thread pushes what came of an attempt, and wakes the loop with one byte when nobody has yet.
+//! It never takes the GIL, so a closed loop, an exiting interpreter or a busy one cannot hurt it.
+//! The loop reads the byte, takes the queue and resolves the futures on its own thread.
+//!
+//! Loops without `add_reader` (Windows' default one) are served by pyo3-async-runtimes instead, behind the same
+//! `start`; its price is a thread that takes the GIL for every completion.
+
+use std::collections::HashMap;
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
+use pyo3::prelude::*;
+use steadycall_net::transport::Outcome;
+use tokio::task::AbortHandle;
+
+use crate::http_call::HttpCall;
+use crate::runtime::{Process, Sending};
+use crate::{convert, errors, python};
+
+/// A drain stops after this many bytes of answers and lets the loop breathe: parsing them takes its thread.
+const DRAIN_BYTES: usize = 1024 * 1024;
+
+/// What came of an attempt; `None` when its task was lost to a panic or an abort.
+type Letter = (u64, Option<Outcome>);
+
+/// The part both threads see. No Python object is in it.
+struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    signalled: AtomicBool,
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl Mailbox {
+    fn push(&self, letter: Letter) {
+        lock(&self.letters).push(letter);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if !self.signalled.swap(true, Ordering::AcqRel) {
+            // At most one byte is ever in the pipe, so this cannot block; a closed loop just never reads it.
+            let _ = (&self.writer).write(&[1]);
+        }
+    }
+}
+
+/// Delivers exactly one letter, whatever becomes of the task that holds it.
+struct Envelope {
+    mailbox: Arc<Mailbox>,
+    id: u64,
+    outcome: Option<Outcome>,
+}
+
+impl Envelope {
+    fn send(mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+}
+
+impl Drop for Envelope {
+    fn drop(&mut self) {
+        self.mailbox.push((self.id, self.outcome.take()));
+    }
+}
+
+/// One event loop's queue.
+#[pyclass(frozen, module = "steadycall._native")]
+pub struct Bridge {
+    mailbox: Arc<Mailbox>,
+    /// Weak: a bridge must not keep a loop alive.
+    event_loop: Py<PyAny>,
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    next_id: AtomicU64,
+    /// Letters a capped drain left for the next turn.
+    left_over: Mutex<Vec<Letter>>,
+}
+
+struct Waiting {
+    call: Py<HttpCall>,
+    future: Py<PyAny>,
+}
+
+/// How to end an attempt that is under way.
+pub struct Running {
+    task: AbortHandle,
+    place: Option<(Py<Bridge>, u64)>,
+}
+
+impl Running {
+    /// Drops the request, which closes its socket, and forgets its future. With the GIL; returns at once.
+    pub fn abort(self) {
+        self.task.abort();
+        if let Some((bridge, id)) = self.place {
+            let forgotten = lock(&bridge.get().waiting).remove(&id);
+            drop(forgotten);
+        }
+    }
+}
+
+/// Starts an attempt on the background thread. With the GIL; returns at once.
+///
+/// The awaitable resolves to the parsed answer when it is good and nothing else is to be told, and to `PENDING`
+/// otherwise. Cancelling the awaitable alone does not end the attempt: whoever awaits it aborts it.
+pub fn start<'py>(call: &Bound<'py, HttpCall>, sending: Sending) -> PyResult<(Bound<'py, PyAny>, Running)> {
+    let py = call.py();
+    let event_loop = running_loop(py)?;
+    let background = Process::current().background()?;
+    let lane = background.lane.clone();
+    let Some(bridge) = bridge_for(&event_loop)? else {
+        return start_elsewhere(call, sending);
+    };
+    let this = bridge.get();
+    let id = this.next_id.fetch_add(1, Ordering::Relaxed);
+    let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
+    let waiting = Waiting { call: call.clone().unbind(), future: future.clone().unbind() };
+    lock(&this.waiting).insert(id, waiting);
+    let envelope = Envelope { mailbox: Arc::clone(&this.mailbox), id, outcome: None };
+    let task = background.runtime.spawn(async move {
+        let outcome = lane.attempt(&sending.route, &sending.request, &sending.limits).await;
+        envelope.send(outcome);
+    });
+    Ok((future, Running { task: task.abort_handle(), place: Some((bridge.unbind(), id)) }))
+}
+
+#[pymethods]
+impl Bridge {
+    /// Called by the loop when its pipe is readable, on the loop's thread with the GIL.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        let _ = (&self.mailbox.reader).read(&mut [0; 16])?;
+        self.mailbox.signalled.store(false, Ordering::Release);
+        let mut letters = std::mem::take(&mut *lock(&self.left_over));
+        letters.append(&mut lock(&self.mailbox.letters));
+        let mut bytes = 0_usize;
+        let mut letters = letters.into_iter();
+        while bytes < DRAIN_BYTES
+            && let Some((id, outcome)) = letters.next()
+        {
+            bytes = bytes.saturating_add(size(outcome.as_ref()));
+            let Some(waiting) = lock(&self.waiting).remove(&id) else { continue };
+            let future = waiting.future.clone_ref(py);
+            if let Err(error) = deliver(py, waiting, outcome) {
+                // One call's trouble must not keep the others waiting.
+                error.write_unraisable(py, Some(future.bind(py)));
+            }
+        }
+        let rest: Vec<Letter> = letters.collect();
+        if !rest.is_empty() {
+            *lock(&self.left_over) = rest;
+            self.mailbox.wake();
+        }
+        Ok(())
+    }
+}
+
+fn deliver(py: Python<'_>, waiting: Waiting, outcome: Option<Outcome>) -> PyResult<()> {
+    let future = waiting.future.bind(py);
+    if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
+        return Ok(());
+    }
+    let resolved = match outcome {
+        Some(outcome) => waiting.call.get().arrived(py, outcome),
+        None => Err(errors::our_fault(py, "a panic while sending")),
+    };
+    match resolved {
+        Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
+        Err(error) => future.call_method1(pyo3::intern!(py, "set_exception"), (error,))?,
+    };
+    Ok(())
+}
+
+fn size(outcome: Option<&Outcome>) -> usize {
+    let answer = outcome.and_then(|outcome| outcome.result.as_ref().ok());
+    answer.map_or(0, |answer| answer.body.len())
+}
+
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    python::get_running_loop(py)?.call0().map_err(|error| {
+        let trio_runs = || -> PyResult<bool> {
+            let modules = py.import("sys")?.getattr("modules")?;
+            let trio = modules.call_method1("get", ("trio",))?;
+            Ok(!trio.is_none() && trio.getattr("lowlevel")?.call_method0("in_trio_run")?.is_truthy()?)
+        };
+        if error.is_instance_of::<PyRuntimeError>(py) && trio_runs().unwrap_or(false) {
+            return convert::config_error(
+                py,
+                "the event loop",
+                "trio",
+                "asyncio's: acall does not run under trio",
+            );
+        }
+        error
+    })
+}
+
+/// The bridge of a loop, made on its first call; `None` when the loop cannot watch a pipe.
+fn bridge_for<'py>(event_loop: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Bridge>>> {
+    let py = event_loop.py();
+    let process = Process::current();
+    let key = event_loop.as_ptr() as usize;
+    let known = lock(&process.bridges).get(&key).map(|bridge| bridge.clone_ref(py));
+    if let Some(bridge) = known {
+        // Another loop may live where a dead one did.
+        if bridge.get().event_loop.bind(py).call0()?.is(event_loop) {
+            return Ok(Some(bridge.into_bound(py)));
+        }
+    }
+    if !cfg!(unix) || std::env::var_os("STEADYCALL_NO_ADD_READER").is_some() {
+        return Ok(None);
+    }
+    sweep(py, process)?;
+    let (reader, writer) = std::io::pipe()?;
+    let Some(fd) = raw(&reader) else { return Ok(None) };
+    let mailbox = Mailbox { letters: Mutex::default(), signalled: AtomicBool::new(false), reader, writer };
+    let bridge = Bound::new(
+        py,
+        Bridge {
+            mailbox: Arc::new(mailbox),
+            event_loop: python::weak_reference(py)?.call1((event_loop,))?.unbind(),
+            waiting: Mutex::default(),
+            next_id: AtomicU64::new(0),
+            left_over: Mutex::default(),
+        },
+    )?;
+    match event_loop.call_method1(pyo3::intern!(py, "add_reader"), (fd, bridge.getattr("drain")?)) {
+        Ok(_) => {}
+        Err(error) if error.is_instance_of::<PyNotImplementedError>(py) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    lock(&process.bridges).insert(key, bridge.clone().unbind());
+    Ok(Some(bridge))
+}
+
+/// Drops the bridges of loops that are gone or closed, with their pipes and whatever still waited there.
+fn sweep(py: Python<'_>, process: &Process) -> PyResult<()> {
+    let all: Vec<(usize, Py<Bridge>)> =
+        lock(&process.bridges).iter().map(|(key, bridge)| (*key, bridge.clone_ref(py))).collect();
+    for (key, bridge) in all {
+        let event_loop = bridge.get().event_loop.bind(py).call0()?;
+        if event_loop.is_none() || event_loop.call_method0("is_closed")?.is_truthy()? {
+            let dropped = lock(&process.bridges).remove(&key);
+            drop(dropped);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn raw(reader: &PipeReader) -> Option<i32> {
+    Some(std::os::fd::AsRawFd::as_raw_fd(reader))
+}
+
+/// Windows' selector loop watches sockets only, and its default loop nothing.
+#[cfg(not(unix))]
+fn raw(_reader: &PipeReader) -> Option<i32> {
+    None
+}
+
+/// The same for a loop that cannot watch a pipe. The awaitable resolves to `PENDING` with the outcome kept.
+fn start_elsewhere<'py>(
+    call: &Bound<'py, HttpCall>,
+    sending: Sending,
+) -> PyResult<(Bound<'py, PyAny>, Running)> {
+    let py = call.py();
+    let background = Process::current().background()?;
+    let lane = background.lane.clone();
+    let task = background
+        .runtime
+        .spawn(async move { lane.attempt(&sending.route, &sending.request, &sending.limits).await });
+    let running = Running { task: task.abort_handle(), place: None };
+    let call = call.clone().unbind();
+    let awaitable = pyo3_async_runtimes::tokio::future_into_py(py, async move {
+        let outcome = task.await.ok();
+        Python::attach(|py| match outcome {
+            Some(outcome) => call.get().keep(py, outcome),
+            None => Err(errors::our_fault(py, "a panic while sending")),
+        })
+    })?;
+    Ok((awaitable, running))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

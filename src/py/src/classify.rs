@@ -1,0 +1,82 @@
+//! `classify`: the core's judgement of an answer that somebody else fetched. Runs with the GIL held.
+
+use http::StatusCode;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use steadycall_core::classify::{Answer, Dialect, classify as judge};
+
+use crate::{convert, records};
+
+/// Judges an answer; `None` when it is good.
+#[pyfunction]
+pub fn classify<'py>(
+    status: &Bound<'py, PyAny>,
+    headers: &Bound<'py, PyAny>,
+    body: &Bound<'py, PyAny>,
+    url: Option<String>,
+    now: f64,
+    dialect: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = status.py();
+    let number = convert::whole("status", status, "an HTTP status from 100 to 599")?;
+    let checked = u16::try_from(number)
+        .ok()
+        .filter(|status| StatusCode::from_u16(*status).is_ok_and(|status| status.as_u16() <= 599));
+    let Some(status) = checked else {
+        return Err(convert::config_error(
+            py,
+            "status",
+            &number.to_string(),
+            "an HTTP status from 100 to 599",
+        ));
+    };
+    let dialect = match dialect {
+        "auto" => None,
+        name => Some(Dialect::from_name(name).ok_or_else(|| {
+            convert::config_error(
+                py,
+                "dialect",
+                &format!("{name:?}"),
+                "\"auto\" or the name of a known dialect",
+            )
+        })?),
+    };
+    let body = match convert::text_or_bytes_utf8(body) {
+        Some(body) => body,
+        None => return Err(convert::config_error(py, "body", "an object of another kind", "bytes or str")),
+    };
+    let pairs = pairs(headers)?;
+    let headers: Vec<(&str, &[u8])> =
+        pairs.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+    let answer =
+        Answer { status, headers: &headers, body: &body, url: url.as_deref(), now: Some(now), dialect };
+    judge(&answer).map(|failure| records::failure(py, &failure)).transpose()
+}
+
+/// Headers as they came: a mapping or pairs; what is no text is left out, since it cannot say anything.
+fn pairs(headers: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>)>> {
+    if headers.is_none() {
+        return Ok(Vec::new());
+    }
+    let refuse = || {
+        let allowed = "a mapping or pairs of names and values";
+        convert::config_error(headers.py(), "headers", "an object of another kind", allowed)
+    };
+    if headers.is_instance_of::<PyString>() {
+        return Err(refuse());
+    }
+    let items = match headers.cast::<PyDict>() {
+        Ok(dict) => dict.items().into_any(),
+        Err(_) if headers.hasattr("items")? => headers.call_method0("items")?,
+        Err(_) => headers.clone(),
+    };
+    let mut found = Vec::new();
+    for pair in items.try_iter().map_err(|_| refuse())? {
+        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract().map_err(|_| refuse())?;
+        let name: String = name.extract().map_err(|_| refuse())?;
+        if let Some(value) = convert::text_or_bytes_utf8(&value) {
+            found.push((name, value));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,249 @@
+//! The one table from "how a call ended" to the exception that says so.
+//!
+//! Runs with the GIL held. Texts are made here, last, from data; no key, query string, prompt or body gets in.
+
+use http::StatusCode;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use steadycall_core::call::{Call, Stage, StopReason};
+use steadycall_core::failure::{Failure, Kind, Reason, Sent};
+use steadycall_core::time::Moment;
+use steadycall_net::transport::{Answer, Fault, Phase};
+
+use crate::{python, records};
+
+/// What the last attempt left behind.
+pub struct Last {
+    /// How it was judged.
+    pub failure: Failure,
+    /// The answer, or what came instead of one.
+    pub found: Result<Answer, Fault>,
+    /// Whether every byte of the request was handed to the connection.
+    pub fully_sent: bool,
+    /// What the JSON parser said, when that was it.
+    pub parse_error: Option<PyErr>,
+}
+
+/// Where a call went, as errors may tell it: no query, no credentials.
+pub struct Target {
+    /// Host and port.
+    pub host: String,
+    /// Scheme, host and path.
+    pub url: String,
+}
+
+/// An `Error` that says it is our fault.
+pub fn our_fault(py: Python<'_>, what: &str) -> PyErr {
+    let text = format!("steadycall failed inside ({what}); this is a bug in steadycall, please report it");
+    match python::error(py).and_then(|class| class.call1((text,))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+/// The exception for a call that gave up.
+pub fn gave_up(
+    py: Python<'_>,
+    call: &Call,
+    stop: StopReason,
+    last: Option<&Last>,
+    target: &Target,
+    now: Moment,
+) -> PyResult<PyErr> {
+    let cause = last.map(|last| failed(py, call, stop, last, target, now)).transpose()?;
+    let StopReason::Deadline(stage) = stop else {
+        return cause.map_or_else(|| Ok(our_fault(py, "gave up without a failure")), Ok);
+    };
+    let fields = common(py, call, stop, last, now)?;
+    fields.set_item("why", sentence(call, stop, last, target))?;
+    fields.set_item("stage", stage_name(stage))?;
+    let error = PyErr::from_value(class(py, "DeadlineExceeded")?.call((), Some(&fields))?);
+    error.set_cause(py, cause);
+    Ok(error)
+}
+
+/// The exception for the last real failure.
+fn failed(
+    py: Python<'_>,
+    call: &Call,
+    stop: StopReason,
+    last: &Last,
+    target: &Target,
+    now: Moment,
+) -> PyResult<PyErr> {
+    let fields = common(py, call, stop, Some(last), now)?;
+    fields.set_item("why", sentence(call, stop, Some(last), target))?;
+    let (name, body, status) = match &last.found {
+        Ok(answer) if is_success(answer.status) => ("ResponseError", &answer.body, Some(answer.status)),
+        Ok(answer) => {
+            fields.set_item("url", &target.url)?;
+            fields.set_item("code", answer.status)?;
+            fields.set_item("msg", phrase(answer.status))?;
+            fields.set_item("header_pairs", header_pairs(py, answer)?)?;
+            ("HTTPStatusError", &answer.body, None)
+        }
+        Err(fault) => match (&fault.head, transport_class(last.failure.reason)) {
+            (Some((status, _)), None) => ("ResponseError", &fault.partial, Some(*status)),
+            (_, name) => {
+                fields.set_item("detail", &fault.detail)?;
+                if let Some(phase) = fault.phase {
+                    fields.set_item("phase", phase_name(phase))?;
+                }
+                let error = class(py, name.unwrap_or("ReadError"))?.call((), Some(&fields))?;
+                return Ok(PyErr::from_value(error));
+            }
+        },
+    };
+    fields.set_item("body", PyBytes::new(py, body))?;
+    if let Some(status) = status {
+        fields.set_item("status", status)?;
+    }
+    let error = PyErr::from_value(class(py, name)?.call((), Some(&fields))?);
+    error.set_cause(py, last.parse_error.as_ref().map(|cause| cause.clone_ref(py)));
+    Ok(error)
+}
+
+/// The exception class for a fault; `None` for one that cut an answer short.
+const fn transport_class(reason: Reason) -> Option<&'static str> {
+    use Reason::*;
+    match reason {
+        ConnectFailed => Some("ConnectError"),
+        ConnectTimeout | WriteTimeout | ReadTimeout | AttemptTimeout => Some("AttemptTimeout"),
+        CertificateRejected | TlsFailed => Some("TLSError"),
+        ProxyRefused => Some("ProxyError"),
+        ConnectionLost | NotHttp => Some("ReadError"),
+        _ => None,
+    }
+}
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("steadycall._errors")?.getattr(name)
+}
+
+fn common<'py>(
+    py: Python<'py>,
+    call: &Call,
+    stop: StopReason,
+    last: Option<&Last>,
+    now: Moment,
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let failure = last.map(|last| &last.failure);
+    let maybe = call.records().iter().any(|record| record.sent == Sent::Maybe);
+    fields.set_item("kind", failure.map(|failure| records::kind(py, failure.kind)).transpose()?)?;
+    fields.set_item("stop_reason", stop_reason(py, stop)?)?;
+    fields.set_item("provider_code", failure.and_then(|failure| failure.provider_code.as_deref()))?;
+    fields.set_item("attempts", records::attempts(py, call.records())?)?;
+    fields.set_item("elapsed", call.elapsed(now).as_secs_f64())?;
+    let hint = failure.and_then(|failure| failure.hint.as_ref());
+    fields.set_item("retry_after", hint.map(|hint| hint.seconds))?;
+    fields.set_item("request_id", call.records().last().and_then(|record| record.request_id.as_deref()))?;
+    fields.set_item("sent", if maybe { "maybe" } else { "no" })?;
+    Ok(fields)
+}
+
+/// The user's word for a stop reason: a member of `StopReason`.
+pub fn stop_reason(py: Python<'_>, stop: StopReason) -> PyResult<Bound<'_, PyAny>> {
+    let name = match stop {
+        StopReason::NotRetryable => "NOT_RETRYABLE",
+        StopReason::Tries => "TRIES",
+        StopReason::HintTooLong => "HINT_TOO_LONG",
+        StopReason::Deadline(_) => "DEADLINE",
+    };
+    python::stop_reason(py)?.getattr(name)
+}
+
+const fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::BeforeAttempt => "before_attempt",
+        Stage::Attempt => "attempt",
+        Stage::RetryDelay => "retry_delay",
+    }
+}
+
+const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Connect => "connect",
+        Phase::Pool => "pool",
+        Phase::Write => "write",
+        Phase::Read => "read",
+        Phase::Attempt => "attempt",
+    }
+}
+
+/// What happened, how far it got, why it stopped, in one sentence.
+fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Target) -> String {
+    let count = call.records().len();
+    let attempts = if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") };
+    let Some(last) = last else {
+        return format!("the deadline had passed before a request to {} could be sent", target.host);
+    };
+    let code = last.failure.provider_code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
+    let what = match &last.found {
+        Ok(answer) => format!("HTTP {} {} from {}{code}", answer.status, phrase(answer.status), target.host),
+        Err(fault) => format!("no whole answer from {} ({})", target.host, fault.detail),
+    };
+    let reason = last.failure.reason.sentence();
+    let policy = call.policy();
+    let why = match stop {
+        StopReason::NotRetryable if !last.failure.retryable && last.failure.kind == Kind::Permanent => {
+            "a retry cannot fix it".to_owned()
+        }
+        StopReason::NotRetryable => "the options given do not retry it".to_owned(),
+        StopReason::Tries if count < policy.tries as usize => {
+            "only one more attempt is made after a timeout of a request that was sent".to_owned()
+        }
+        StopReason::Tries => format!("tries={} are used up", policy.tries),
+        StopReason::HintTooLong => format!(
+            "the server asks to wait {} s and max_wait is {} s",
+            hint_seconds(&last.failure),
+            policy.max_wait
+        ),
+        StopReason::Deadline(Stage::Attempt) => "the deadline cut the attempt".to_owned(),
+        StopReason::Deadline(Stage::BeforeAttempt) => "the deadline has passed".to_owned(),
+        StopReason::Deadline(Stage::RetryDelay) => match &last.failure.hint {
+            Some(_) => format!(
+                "the server asks to wait {} s, longer than the deadline leaves",
+                hint_seconds(&last.failure)
+            ),
+            None => "the deadline leaves no time for the wait before another attempt".to_owned(),
+        },
+    };
+    format!("{what}: {reason} Stopped after {attempts}: {why}{}.", advice(last))
+}
+
+/// After a timeout the model may still be working: say so, and which number to raise.
+fn advice(last: &Last) -> &'static str {
+    let Err(fault) = &last.found else { return "" };
+    match (last.fully_sent, fault.phase) {
+        (true, Some(Phase::Read)) => {
+            "; the model may still be working and may be billed: raise timeout (its read phase) to wait for it"
+        }
+        (true, Some(Phase::Attempt)) => {
+            "; the model may still be working and may be billed: raise attempt_timeout or deadline to wait for it"
+        }
+        _ => "",
+    }
+}
+
+fn hint_seconds(failure: &Failure) -> String {
+    failure.hint.as_ref().map_or_else(String::new, |hint| hint.seconds.to_string())
+}
+
+fn phrase(status: u16) -> &'static str {
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("")
+}
+
+const fn is_success(status: u16) -> bool {
+    matches!(status, 200..=299)
+}
+
+fn header_pairs<'py>(py: Python<'py>, answer: &Answer) -> PyResult<Bound<'py, PyTuple>> {
+    let pairs: Vec<(&str, String)> = answer
+        .headers
+        .iter()
+        // latin-1, as http.client reads them.
+        .map(|(name, value)| (name.as_str(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()))
+        .collect();
+    PyTuple::new(py, pairs)
+}

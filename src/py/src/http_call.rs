@@ -1,0 +1,413 @@
+//! One logical call as Python's fronts see it: make an attempt, decide, wait, until it ends.
+//!
+//! Every method runs with the GIL held; `attempt` releases it while the network works. No lock is held while Python
+//! code runs: a method takes the work out, and puts it back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyRecursionError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use steadycall_core::call::{Call, End, Report, Step, StopReason};
+use steadycall_core::classify;
+use steadycall_core::failure::Failure;
+use steadycall_core::time::{Moment, seconds};
+use steadycall_net::dice::Dice;
+use steadycall_net::transport::{Answer, Fault, Limits, Outcome};
+use tokio::sync::Notify;
+
+use crate::bridge::{self, Running};
+use crate::errors::{self, Last};
+use crate::options::{Hooks, Options};
+use crate::runtime::{self, Sending};
+use crate::{json, python, records};
+
+/// One call under way. Made by `call` and `acall`; not for users.
+#[pyclass(frozen, module = "steadycall._native")]
+pub struct HttpCall {
+    hooks: Hooks,
+    /// `None` while a method works on it.
+    work: Mutex<Option<Box<Work>>>,
+    running: Mutex<Option<Running>>,
+    stop: Notify,
+}
+
+struct Work {
+    call: Call,
+    options: Options,
+    clock: Clock,
+    dice: Dice,
+    /// Came back from the background thread, to be looked at by the awaiting task.
+    kept: Option<Outcome>,
+    last: Option<Last>,
+    /// The wait decided on, and when.
+    waiting: Option<(f64, Moment)>,
+}
+
+/// The call's own time: its clock, moved on by what a fake sleep did not move.
+struct Clock {
+    origin: Instant,
+    first_reading: f64,
+    moved_on: Duration,
+}
+
+impl Clock {
+    fn start(py: Python<'_>, hooks: &Hooks) -> PyResult<Self> {
+        let first_reading = hooks.now.as_ref().map(|now| read(py, now)).transpose()?.unwrap_or(0.0);
+        Ok(Self { origin: Instant::now(), first_reading, moved_on: Duration::ZERO })
+    }
+
+    fn now(&self, py: Python<'_>, hooks: &Hooks) -> PyResult<Moment> {
+        let elapsed = match &hooks.now {
+            None => self.origin.elapsed(),
+            Some(now) => seconds(read(py, now)? - self.first_reading).unwrap_or_default(),
+        };
+        Ok(Moment::from_origin(elapsed).after(self.moved_on))
+    }
+}
+
+fn read(py: Python<'_>, now: &Py<PyAny>) -> PyResult<f64> {
+    now.bind(py).call0()?.extract()
+}
+
+/// What `attempt` and the awaitable of `start` give when there is no good answer yet.
+pub fn pending(py: Python<'_>) -> PyResult<&Py<PyAny>> {
+    static PENDING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    PENDING.get_or_try_init(py, || Ok(py.import("builtins")?.getattr("object")?.call0()?.unbind()))
+}
+
+#[pymethods]
+impl HttpCall {
+    #[new]
+    #[allow(clippy::too_many_arguments)] // the public function's own parameters, passed on in order
+    fn new(
+        url: &Bound<'_, PyAny>,
+        payload: &Bound<'_, PyAny>,
+        tries: &Bound<'_, PyAny>,
+        base: &Bound<'_, PyAny>,
+        cap: &Bound<'_, PyAny>,
+        max_wait: &Bound<'_, PyAny>,
+        headers: &Bound<'_, PyAny>,
+        timeout: &Bound<'_, PyAny>,
+        attempt_timeout: &Bound<'_, PyAny>,
+        deadline: &Bound<'_, PyAny>,
+        retry_status: &Bound<'_, PyAny>,
+        retry_transport: &Bound<'_, PyAny>,
+        retry_maybe_processed: &Bound<'_, PyAny>,
+        idempotency_key: &Bound<'_, PyAny>,
+        on_retry: &Bound<'_, PyAny>,
+        on_end: &Bound<'_, PyAny>,
+        draw: &Bound<'_, PyAny>,
+        clock: &Bound<'_, PyAny>,
+        max_response_bytes: &Bound<'_, PyAny>,
+        proxy: &Bound<'_, PyAny>,
+        ca_bundle: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let py = url.py();
+        let mut hooks = Hooks::new(on_retry, on_end, draw, clock)?;
+        let (policy, spent) = Options::policy(
+            &mut hooks,
+            (tries, base, cap, max_wait),
+            (deadline, attempt_timeout),
+            (retry_status, retry_transport, retry_maybe_processed),
+        )?;
+        let options = Options::new(
+            (url, headers, idempotency_key),
+            (timeout, max_response_bytes),
+            (proxy, ca_bundle),
+            payload,
+        )?;
+        let clock = Clock::start(py, &hooks)?;
+        let now = clock.now(py, &hooks)?;
+        // A deadline that was handed down may have passed already: then nothing is sent.
+        let call = if spent { Call::expired(policy, now) } else { Call::new(policy, now) };
+        let work =
+            Work { call, options, clock, dice: Dice::unforeseeable(), kept: None, last: None, waiting: None };
+        Ok(Self {
+            hooks,
+            work: Mutex::new(Some(Box::new(work))),
+            running: Mutex::default(),
+            stop: Notify::new(),
+        })
+    }
+
+    /// Replaces the caller's headers for the next attempt.
+    fn set_headers(&self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.with(|work| work.options.set_headers(headers))
+    }
+
+    /// Makes one attempt on this thread: the parsed answer, or `PENDING` when it failed.
+    ///
+    /// Ctrl-C ends it within 50 ms and closes its socket; `abort` from another thread does so at once.
+    fn attempt(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let sending = self.prepare(py)?;
+        match runtime::block_on(py, &sending, &self.stop)? {
+            Some(outcome) => self.settle(py, outcome),
+            None => Err(PyRuntimeError::new_err("the call was aborted")),
+        }
+    }
+
+    /// Starts one attempt for the running event loop: an awaitable of the parsed answer or `PENDING`.
+    ///
+    /// Cancelling the awaitable does not stop the attempt; `abort` does.
+    fn start<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let this = slf.get();
+        let sending = this.prepare(slf.py())?;
+        let (awaitable, running) = bridge::start(slf, sending)?;
+        *this.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        Ok(awaitable)
+    }
+
+    /// What a started attempt brought that the awaiting task has to look at itself: the parsed answer or `PENDING`.
+    fn collect(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.with(|work| Ok(work.kept.take()))? {
+            Some(outcome) => self.settle(py, outcome),
+            None => Ok(pending(py)?.clone_ref(py)),
+        }
+    }
+
+    /// After a failed attempt: seconds to wait before the next one, with observers told.
+    ///
+    /// Raises what the call ends with when there is no next one.
+    fn decide(&self, py: Python<'_>) -> PyResult<f64> {
+        self.with(|work| {
+            let now = work.clock.now(py, &self.hooks)?;
+            let Work { call, dice, .. } = &mut *work;
+            let mut broken_dice = None;
+            let draw = || {
+                self.hooks.draw(py, dice).unwrap_or_else(|error| {
+                    broken_dice = Some(error);
+                    0.0
+                })
+            };
+            let step = call.next(draw, now);
+            if let Some(error) = broken_dice {
+                return Err(error);
+            }
+            match step {
+                Step::Wait { seconds } => {
+                    work.waiting = Some((seconds, now));
+                    work.tell_retry(py, &self.hooks)?;
+                    Ok(seconds)
+                }
+                Step::Finish(End::GaveUp(stop)) => Err(self.end(py, work, stop, now)?),
+                Step::Attempt { .. } | Step::Finish(End::Answered) => {
+                    Err(PyRuntimeError::new_err("decide() was called before an attempt failed"))
+                }
+            }
+        })
+    }
+
+    /// Told that the wait is over. What a fake sleep did not move the clock by is added to the call's own time.
+    fn slept(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(|work| {
+            let Some((wait, since)) = work.waiting.take() else { return Ok(()) };
+            let moved = work.clock.now(py, &self.hooks)?.since(since);
+            let missing = seconds(wait).unwrap_or_default().saturating_sub(moved);
+            work.clock.moved_on = work.clock.moved_on.saturating_add(missing);
+            Ok(())
+        })
+    }
+
+    /// Ends an attempt under way and closes its socket. Harmless when there is none.
+    fn abort(&self) {
+        self.stop.notify_one();
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.abort();
+        }
+    }
+}
+
+impl HttpCall {
+    /// From the loop's drain: the answer when it is good and only the future needs to know, `PENDING` otherwise.
+    ///
+    /// What runs a caller's code is left to the awaiting task, whose context it must see.
+    pub fn arrived(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+        if self.hooks.is_empty() {
+            return self.settle(py, outcome);
+        }
+        self.keep(py, outcome)
+    }
+
+    /// Keeps an outcome for `collect`.
+    pub fn keep(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+        self.with(|work| {
+            work.kept = Some(outcome);
+            Ok(pending(py)?.clone_ref(py))
+        })
+    }
+
+    /// Takes the work out while `act` runs, because `act` may run Python code.
+    fn with<T>(&self, act: impl FnOnce(&mut Work) -> PyResult<T>) -> PyResult<T> {
+        let taken = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut work = taken.ok_or_else(|| PyRuntimeError::new_err("this call is busy in another thread"))?;
+        let result = act(&mut work);
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        result
+    }
+
+    /// Asks the engine for the next attempt.
+    fn prepare(&self, py: Python<'_>) -> PyResult<Sending> {
+        self.with(|work| {
+            let now = work.clock.now(py, &self.hooks)?;
+            match work.call.next(|| 0.0, now) {
+                Step::Attempt { until, .. } => {
+                    let limits = Limits { attempt: until.left(now), ..work.options.limits };
+                    let route = Arc::clone(&work.options.route);
+                    Ok(Sending { route, request: Arc::clone(&work.options.request), limits })
+                }
+                Step::Finish(End::GaveUp(stop)) => Err(self.end(py, work, stop, now)?),
+                Step::Wait { .. } | Step::Finish(End::Answered) => {
+                    Err(PyRuntimeError::new_err("an attempt was asked for before decide()"))
+                }
+            }
+        })
+    }
+
+    /// Judges what an attempt brought: the parsed answer, or `PENDING` after a failure.
+    fn settle(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+        self.with(|work| {
+            let Outcome { result, replays, fully_sent, received } = outcome;
+            // An error body that was cut short is still that error.
+            let found = match result {
+                Err(Fault { head: Some((status, headers)), partial, .. })
+                    if !(200..300).contains(&status) =>
+                {
+                    Ok(Answer { status, headers, body: partial })
+                }
+                other => other,
+            };
+            let judged = match &found {
+                Ok(answer) => work.judge(py, answer)?,
+                Err(fault) => Judged::Failed(Failure::transport(fault.reason, fault.sent), None),
+            };
+            let now = work.clock.now(py, &self.hooks)?;
+            let mut report = Report {
+                failure: None,
+                status: found.as_ref().ok().map(|answer| answer.status),
+                request_id: None,
+                fully_sent,
+                received,
+                replays,
+            };
+            match judged {
+                Judged::Answer(value) => {
+                    if self.hooks.on_end.is_some() {
+                        report.request_id = found.as_ref().ok().and_then(request_id);
+                        work.call.record(report, now);
+                        work.tell_end(py, &self.hooks, Some(value.bind(py)), None, now)?;
+                    }
+                    Ok(value)
+                }
+                Judged::Failed(failure, parse_error) => {
+                    report.request_id = found.as_ref().ok().and_then(request_id);
+                    report.failure = Some(failure.clone());
+                    work.call.record(report, now);
+                    work.last = Some(Last { failure, found, fully_sent, parse_error });
+                    Ok(pending(py)?.clone_ref(py))
+                }
+            }
+        })
+    }
+
+    fn end(&self, py: Python<'_>, work: &mut Work, stop: StopReason, now: Moment) -> PyResult<PyErr> {
+        let error = errors::gave_up(py, &work.call, stop, work.last.as_ref(), &work.options.target, now)?;
+        work.tell_end(py, &self.hooks, None, Some(stop), now)?;
+        Ok(error)
+    }
+}
+
+enum Judged {
+    Answer(Py<PyAny>),
+    Failed(Failure, Option<PyErr>),
+}
+
+impl Work {
+    fn judge(&self, py: Python<'_>, answer: &Answer) -> PyResult<Judged> {
+        let content_type = answer.headers.get(http::header::CONTENT_TYPE).map(|value| value.as_bytes());
+        let read = |failure: &dyn Fn() -> Failure| match json::read(py, &answer.body) {
+            Ok(value) => Ok(Judged::Answer(value.unbind())),
+            Err(error)
+                if error.is_instance_of::<PyValueError>(py)
+                    || error.is_instance_of::<PyRecursionError>(py) =>
+            {
+                Ok(Judged::Failed(failure(), Some(error)))
+            }
+            Err(error) => Err(error),
+        };
+        if classify::surely_good(answer.status, content_type, &answer.body) {
+            return read(&|| self.with_facts(answer, classify::unreadable));
+        }
+        match self.with_facts(answer, |facts| {
+            classify::classify_with(facts, self.call.policy().retry_status.as_ref())
+        }) {
+            Some(failure) => Ok(Judged::Failed(failure, None)),
+            None => read(&|| self.with_facts(answer, classify::unreadable)),
+        }
+    }
+
+    fn with_facts<T>(&self, answer: &Answer, look: impl FnOnce(&classify::Answer<'_>) -> T) -> T {
+        let headers: Vec<(&str, &[u8])> =
+            answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        look(&classify::Answer {
+            status: answer.status,
+            headers: &headers,
+            body: &answer.body,
+            url: Some(&self.options.target.url),
+            now: wall_clock(),
+            dialect: None,
+        })
+    }
+
+    fn tell_retry(&self, py: Python<'_>, hooks: &Hooks) -> PyResult<()> {
+        let (Some(record), Some(last)) = (self.call.records().last(), &self.last) else { return Ok(()) };
+        let told = records::attempt(py, record)?;
+        let reason = last.failure.reason.sentence();
+        python::watch_retried(py)?.call1((told, &self.options.target.host, reason, &hooks.on_retry))?;
+        Ok(())
+    }
+
+    fn tell_end(
+        &self,
+        py: Python<'_>,
+        hooks: &Hooks,
+        answer: Option<&Bound<'_, PyAny>>,
+        stop: Option<StopReason>,
+        now: Moment,
+    ) -> PyResult<()> {
+        let Some(on_end) = &hooks.on_end else { return Ok(()) };
+        let told = self.call.records();
+        let requests: u32 = told.iter().map(|record| record.replays.saturating_add(1)).sum();
+        let stop = stop.map(|stop| errors::stop_reason(py, stop)).transpose()?;
+        let fields = pyo3::types::PyDict::new(py);
+        fields.set_item("attempts", records::attempts(py, told)?)?;
+        fields.set_item("requests", requests)?;
+        fields.set_item("elapsed", self.call.elapsed(now).as_secs_f64())?;
+        let usage = answer.map(|answer| python::usage_tokens(py)?.call1((answer,))).transpose()?;
+        fields.set_item("usage", usage)?;
+        match &stop {
+            Some(stop) => fields.set_item("outcome", stop.getattr("value")?)?,
+            None => fields.set_item("outcome", "answered")?,
+        }
+        fields.set_item("stop_reason", stop)?;
+        let record = python::call_record(py)?.call((), Some(&fields))?;
+        python::watch_ended(py)?.call1((record, on_end))?;
+        Ok(())
+    }
+}
+
+/// Where providers put their id for a request; the first that is there.
+const REQUEST_ID_HEADERS: [&str; 5] =
+    ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-amzn-trace-id"];
+
+fn request_id(answer: &Answer) -> Option<String> {
+    let found = REQUEST_ID_HEADERS.iter().find_map(|name| answer.headers.get(*name))?;
+    found.to_str().ok().map(|id| id.chars().take(200).collect())
+}
+
+fn wall_clock() -> Option<f64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().map(|since| since.as_secs_f64())
+}

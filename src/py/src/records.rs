@@ -1,0 +1,72 @@
+//! The core's plain data as the frozen records of `steadycall._records`. Runs with the GIL held.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use steadycall_core::event::AttemptRecord;
+use steadycall_core::failure::{Failure, Kind, Sent};
+
+use crate::python;
+
+/// The user's word for a kind: a member of `FailureKind`.
+pub fn kind(py: Python<'_>, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
+    let name = match kind {
+        Kind::Call => "CALL",
+        Kind::RateLimited => "RATE_LIMITED",
+        Kind::Permanent => "PERMANENT",
+        Kind::Validation => "VALIDATION",
+    };
+    python::failure_kind(py)?.getattr(name)
+}
+
+/// The user's word for `sent`.
+pub const fn sent(sent: Sent) -> &'static str {
+    match sent {
+        Sent::No => "no",
+        Sent::Maybe => "maybe",
+    }
+}
+
+/// An `AttemptRecord`.
+pub fn attempt<'py>(py: Python<'py>, record: &AttemptRecord) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("number", record.number)?;
+    fields.set_item("status", record.status)?;
+    fields.set_item("kind", record.kind.map(|found| kind(py, found)).transpose()?)?;
+    fields.set_item("provider_code", record.provider_code.as_deref())?;
+    fields.set_item("hint", record.hint.as_ref().map(|hint| hint.seconds))?;
+    fields.set_item("hint_source", record.hint.as_ref().map(|hint| hint.source.name()))?;
+    fields.set_item("wait", record.wait)?;
+    fields.set_item("elapsed", record.elapsed.as_secs_f64())?;
+    fields.set_item("request_id", record.request_id.as_deref())?;
+    fields.set_item("sent", sent(record.sent))?;
+    fields.set_item("received", record.received)?;
+    fields.set_item("delivered", record.delivered)?;
+    fields.set_item("replays", record.replays)?;
+    python::attempt_record(py)?.call((), Some(&fields))
+}
+
+/// Every attempt as a tuple.
+pub fn attempts<'py>(py: Python<'py>, records: &[AttemptRecord]) -> PyResult<Bound<'py, PyTuple>> {
+    let made: Vec<_> = records.iter().map(|record| attempt(py, record)).collect::<PyResult<_>>()?;
+    PyTuple::new(py, made)
+}
+
+/// A `Failure`.
+pub fn failure<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("kind", kind(py, failure.kind)?)?;
+    fields.set_item("retryable", failure.retryable)?;
+    fields.set_item("status", failure.status)?;
+    fields.set_item("provider_code", failure.provider_code.as_deref())?;
+    let hint = failure.hint.as_ref().map(|hint| {
+        let said = PyDict::new(py);
+        said.set_item("seconds", hint.seconds)?;
+        said.set_item("source", hint.source.name())?;
+        python::hint(py)?.call((), Some(&said))
+    });
+    fields.set_item("hint", hint.transpose()?)?;
+    fields.set_item("sent", sent(failure.sent))?;
+    fields.set_item("reason", failure.reason.sentence())?;
+    fields.set_item("dialect", failure.dialect.name())?;
+    python::failure(py)?.call((), Some(&fields))
+}

@@ -1,0 +1,202 @@
+//! The runtimes of this process: a pool for blocking calls, one thread for awaited ones, and what fork does to them.
+//!
+//! A blocking call checks a current-thread runtime out of the pool and drives it on its own thread: no thread hop.
+//! Awaited calls share one runtime on one thread of its own, which never takes the GIL.
+//!
+//! After a fork the child must touch nothing of the parent's: threads are gone, locks may be held for ever, and
+//! shared sockets would deliver one process's answers to the other. So all of it hangs on one pointer, which the
+//! child swaps for null. What it pointed to is leaked on purpose: dropping it would join threads that do not exist.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use steadycall_net::lane::Lane;
+use steadycall_net::transport::{Limits, Outcome, Request, Route};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+
+use crate::bridge::Bridge;
+use crate::{errors, python};
+
+/// Ctrl-C is looked for this often while a call waits for the network.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
+/// Idle runtimes kept; more are ended when their call is.
+const IDLE_LANES: usize = 64;
+
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Everything that must not cross a fork.
+pub struct Process {
+    pid: u32,
+    idle: Mutex<Vec<Blocking>>,
+    shared: OnceLock<io::Result<Background>>,
+    /// Completion queues of event loops, by the loop's address; see `bridge`.
+    pub bridges: Mutex<HashMap<usize, Py<Bridge>>>,
+}
+
+struct Blocking {
+    runtime: Runtime,
+    lane: Lane,
+}
+
+/// The runtime behind awaited calls.
+pub struct Background {
+    /// One worker thread.
+    pub runtime: Runtime,
+    /// Its connections.
+    pub lane: Lane,
+}
+
+/// One attempt, ready to be made.
+#[derive(Clone)]
+pub struct Sending {
+    /// Which client.
+    pub route: std::sync::Arc<Route>,
+    /// What to send.
+    pub request: std::sync::Arc<Request>,
+    /// How long it may take and how much it may bring.
+    pub limits: Limits,
+}
+
+impl Process {
+    /// This process's runtimes, made on first use. Does not need the GIL.
+    pub fn current() -> &'static Process {
+        let pid = std::process::id();
+        loop {
+            let seen = CURRENT.load(Ordering::Acquire);
+            // SAFETY: the pointer is null or came from Box::into_raw below, and what it points to is never freed.
+            if let Some(process) = unsafe { seen.as_ref() }
+                && process.pid == pid
+            {
+                return process;
+            }
+            // First use, or a child that was made without Python's fork hooks: start afresh, leak the parent's.
+            let fresh = Box::into_raw(Box::new(Process {
+                pid,
+                idle: Mutex::default(),
+                shared: OnceLock::new(),
+                bridges: Mutex::default(),
+            }));
+            if CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: nobody else has seen `fresh`: the exchange that would have published it failed.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
+    }
+
+    /// The runtime behind awaited calls, started on first use.
+    pub fn background(&self) -> PyResult<&Background> {
+        let made = self.shared.get_or_init(|| {
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name("steadycall")
+                .enable_io()
+                .enable_time()
+                .build()?;
+            Ok(Background { runtime, lane: Lane::new() })
+        });
+        made.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()).into())
+    }
+
+    fn check_out(&self) -> io::Result<Blocking> {
+        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(idle);
+        }
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        Ok(Blocking { runtime, lane: Lane::new() })
+    }
+
+    /// Gives a runtime back for the next call.
+    fn give_back(&self, blocking: Blocking) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_LANES {
+            idle.push(blocking);
+        } else {
+            drop(idle);
+            blocking.end();
+        }
+    }
+}
+
+impl Blocking {
+    /// Ends the runtime and closes its sockets without waiting for anything.
+    fn end(self) {
+        drop(self.lane);
+        self.runtime.shutdown_background();
+    }
+}
+
+/// Makes one attempt on the calling thread.
+///
+/// Called with the GIL held; releases it while the network works and takes it every 50 ms on the main thread to let
+/// signal handlers run. When one raises (Ctrl-C), the attempt is dropped, its socket closed, and the exception passed
+/// on. `stop` ends it from another thread. A panic in the core comes out as an `Error` that says it is our fault.
+pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Option<Outcome>> {
+    let process = Process::current();
+    let poll_signals = on_main_thread(py)?;
+    py.detach(|| {
+        let blocking = process.check_out()?;
+        let Blocking { runtime, lane } = &blocking;
+        let work = async {
+            let mut attempt = std::pin::pin!(lane.attempt(&sending.route, &sending.request, &sending.limits));
+            if !poll_signals {
+                return tokio::select! {
+                    biased;
+                    outcome = &mut attempt => Ok(Some(outcome)),
+                    () = stop.notified() => Ok(None),
+                };
+            }
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut attempt => return Ok(Some(outcome)),
+                    () = tokio::time::sleep(SIGNAL_POLL) => Python::attach(|py| py.check_signals())?,
+                }
+            }
+        };
+        match catch_unwind(AssertUnwindSafe(|| runtime.block_on(work))) {
+            Ok(ended) => {
+                // A dropped request's connection is closed by its runtime's next turn, which might never come.
+                if matches!(&ended, Ok(Some(Outcome { result: Ok(_), .. }))) {
+                    process.give_back(blocking);
+                } else {
+                    blocking.end();
+                }
+                ended
+            }
+            Err(_) => {
+                blocking.end();
+                Err(Python::attach(|py| errors::our_fault(py, "a panic while sending")))
+            }
+        }
+    })
+}
+
+thread_local! {
+    /// Whether this thread runs Python's signal handlers, and in which process that was found out.
+    static IS_MAIN: Cell<(u32, bool)> = const { Cell::new((0, false)) };
+}
+
+fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let pid = std::process::id();
+    let (asked_in, known) = IS_MAIN.get();
+    if asked_in == pid {
+        return Ok(known);
+    }
+    let main = python::main_thread(py)?.call0()?.getattr("ident")?;
+    let answer = main.eq(python::get_ident(py)?.call0()?)?;
+    IS_MAIN.set((pid, answer));
+    Ok(answer)
+}
+
+/// Run in the child after a fork, by `os.register_at_fork`.
+#[pyfunction]
+pub fn after_fork_in_child() {
+    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+}
