@@ -9,7 +9,7 @@ elif ! command -v cc >/dev/null 2>&1; then
 elif ! minor=$(cargo --version | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p') || [ "${minor:-0}" -lt 88 ]; then
     echo "$(cargo --version) is too old: install Rust 1.88 or later (rustup update)"
 elif [ -z "$python" ]; then
-    echo "Python 3.11 or later is missing: install it, or name it with make PYTHON=..."
+    echo "Python 3.11 or later is missing: install it, or name it as in: make PYTHON=python3.12"
 elif ! "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then
     echo "$python has no venv: install your system's package python3-venv"
 elif [ "$2" = lints ] && ! cargo fmt --version >/dev/null 2>&1; then
