@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::keys::{INNER_KEYS, LIMIT_KEYS, STATUS_KEYS, TEXT_KEYS, WORD_KEYS};
 use super::table::normal;
+use super::text;
 use crate::hint::{self, Buckets, Headers, Largest, Source};
 
 const MOST_DEPTH: usize = 12;
@@ -313,12 +314,13 @@ impl Facts {
     }
 }
 
-/// The first JSON value of a text, whatever follows it.
+/// The first JSON value of a text, whatever follows it. Takes what Python takes too: `NaN`, lone surrogates.
 pub(super) fn first_json(text: &str) -> Option<Value> {
     if !text.starts_with(['{', '[', '"']) {
         return None;
     }
-    serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()
+    let parse = |text: &str| serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok();
+    parse(text).or_else(|| parse(&text::strict(text)?))
 }
 
 /// The object itself, or the only one of a list.

@@ -3,36 +3,45 @@
 //! It errs to one side only. True means that `classify` finds nothing wrong with a well-formed body; false means
 //! that somebody should look properly. Nothing here decides that an answer is bad.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::{self, Finder};
+use memchr::{memchr_iter, memmem};
 
 /// Above this size only the head and the tail of a body are looked at.
 pub(super) const WHOLE: usize = 16 * 1024;
 const HEAD: usize = 4 * 1024;
 const TAIL: usize = 1024;
 
-/// Pieces of bodies that may hide a failure. Inside a JSON string a quote is escaped, so `"error` is never met
-/// in a text that merely talks about errors.
-static NEEDLES: LazyLock<[Finder<'static>; 10]> = LazyLock::new(|| {
-    [
-        b"failed\"".as_slice(),
-        b"blockReason",
-        b"content_filter\"",
-        b"_exceeded\"",
-        b"Exception\"",
-        b"\"ERROR",
-        b"network_error\"",
-        b"\"fault\"",
-        b"\"refusal\"",
-        b"\"code\"",
-    ]
-    .map(Finder::new)
-});
+/// Keys and values, each without its opening quote, that may stand in a failure; and what has to follow one for
+/// it to be harmless. Inside a JSON string a quote is escaped, so a text that talks about errors meets none.
+const SIGNS: &[(&[u8], fn(&[u8]) -> bool)] = &[
+    (b"error\"", is_null_or_empty),
+    (b"errors\"", is_null_or_empty),
+    (b"error_code\"", never),
+    (b"code\"", never),
+    (b"fault\"", never),
+    (b"failed\"", never),
+    (b"response.failed\"", never),
+    (b"response.error\"", never),
+    (b"budget_exceeded\"", never),
+    (b"blockReason\"", never),
+    (b"content_filter\"", never),
+    (b"network_error\"", never),
+    (b"ERROR", never),
+    (b"finishReason\"", is_a_good_end),
+    (b"success\"", |rest| value_of(rest).starts_with(b"true")),
+    // `"refusal": null` stands in every OpenAI answer; as a value it is Anthropic's.
+    (b"refusal\"", |rest| rest.trim_ascii_start().starts_with(b":")),
+];
 
-static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"error"));
-static FINISH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"finishReason\""));
-static SUCCESS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"success\""));
+/// First bytes of the signs, so that most quotes cost one look-up.
+const FIRST: [bool; 256] = {
+    let mut first = [false; 256];
+    let mut at = 0;
+    while at < SIGNS.len() {
+        first[SIGNS[at].0[0] as usize] = true;
+        at += 1;
+    }
+    first
+};
 
 /// Whether a 2xx with this content type and body is surely an ordinary good JSON answer, provided that it is
 /// well-formed.
@@ -45,7 +54,7 @@ pub fn surely_good(status: u16, content_type: Option<&[u8]>, body: &[u8]) -> boo
         (Some(b'{'), Some(b'}')) | (Some(b'['), Some(b']')) => body.get(1).is_some_and(|second| *second != 0),
         _ => false,
     };
-    if !ends {
+    if !ends || starts_as_exception(body) {
         return false;
     }
     if body.len() <= WHOLE {
@@ -61,45 +70,44 @@ fn says_json(content_type: &[u8]) -> bool {
         && memmem::find(content_type, b"jsonl").is_none()
 }
 
+/// Looks behind every quote that is not escaped.
 fn nothing_suspicious(part: &[u8]) -> bool {
-    every(part, &ERROR, harmless_error)
-        && every(part, &FINISH, |rest| {
-            let value =
-                rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start).unwrap_or_default();
-            value.starts_with(b"\"STOP\"") || value.starts_with(b"\"MAX_TOKENS\"")
-        })
-        && every(part, &SUCCESS, |rest| {
-            rest.trim_ascii_start()
-                .strip_prefix(b":")
-                .is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
-        })
-        && NEEDLES.iter().all(|needle| {
-            every(part, needle, |rest| {
-                needle.needle() == b"\"refusal\"" && rest.trim_ascii_start().starts_with(b":")
-            })
-        })
+    memchr_iter(b'"', part).all(|at| {
+        let rest = &part[at + 1..];
+        let may_start_a_sign = rest.first().is_some_and(|first| FIRST[usize::from(*first)]);
+        if !may_start_a_sign || (at > 0 && part[at - 1] == b'\\') {
+            return true;
+        }
+        let sign = SIGNS.iter().find_map(|(sign, harmless)| Some((rest.strip_prefix(*sign)?, harmless)));
+        sign.is_none_or(|(rest, harmless)| harmless(rest))
+    })
 }
 
-/// Whether what follows each find is harmless.
-fn every(part: &[u8], finder: &Finder<'_>, harmless: impl Fn(&[u8]) -> bool) -> bool {
-    finder.find_iter(part).all(|at| harmless(&part[at + finder.needle().len()..]))
+/// AWS names an exception as the one key of the body.
+fn starts_as_exception(body: &[u8]) -> bool {
+    let key = body.get(1..).unwrap_or_default().trim_ascii_start().strip_prefix(b"\"").unwrap_or_default();
+    let end = key.iter().position(|b| *b == b'"').unwrap_or_default();
+    key[..end].ends_with(b"Exception")
 }
 
-/// What follows `"error`: the start of another word, or a key whose value is null or an empty list.
-fn harmless_error(rest: &[u8]) -> bool {
-    if rest.starts_with(b"_code\"") {
-        return false;
-    }
-    let key_end = rest.strip_prefix(b"s\"").or_else(|| rest.strip_prefix(b"\""));
-    key_end.is_none_or(is_null_or_empty)
+fn never(_: &[u8]) -> bool {
+    false
 }
 
-/// `: null` or `: []` behind the key.
+/// What stands behind the colon of a key; empty where there is none.
+fn value_of(rest: &[u8]) -> &[u8] {
+    rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start).unwrap_or_default()
+}
+
 fn is_null_or_empty(rest: &[u8]) -> bool {
-    let Some(value) = rest.trim_ascii_start().strip_prefix(b":") else { return false };
-    let value = value.trim_ascii_start();
-    value.starts_with(b"null")
-        || value.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"]"))
+    let value = value_of(rest);
+    let list = value.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    value.starts_with(b"null") || list.is_some_and(|list| list.starts_with(b"]"))
+}
+
+fn is_a_good_end(rest: &[u8]) -> bool {
+    let value = value_of(rest);
+    value.starts_with(b"\"STOP\"") || value.starts_with(b"\"MAX_TOKENS\"")
 }
 
 #[cfg(test)]
@@ -140,6 +148,7 @@ mod tests {
             r#"{"a":[1]"#.trim_end_matches(']'),
             "",
             "<html></html>",
+            r#"{ "throttlingException": {"message": "x"}}"#,
             "12",
         ] {
             assert!(!good(body), "{body}");

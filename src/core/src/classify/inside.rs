@@ -221,8 +221,21 @@ mod tests {
             r#"{"success": false, "errors": [{"code": 3040}], "result": null}"#,
             r#"{"code": "Throttling", "message": "x", "request_id": "r"}"#,
             r#"{"type": "message", "content": [], "stop_reason": "refusal"}"#,
+            r#"{"choices": [{"finish_reason": "content_filter", "message": {"content": ""}}]}"#,
+            r#"{"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}"#,
+            r#"{"candidates": [{"finishReason": "SAFETY"}]}"#,
+            r#"{"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "content": {}}]}"#,
+            r#"{"is_finished": true, "finish_reason": "ERROR", "response": {"text": ""}}"#,
+            r#"{"finish_reason": "ERROR_TOXIC"}"#,
+            r#"{"error_code": "TEMPORARILY_UNAVAILABLE", "message": "x"}"#,
+            r#"{"fault": {"faultstring": "x"}}"#,
+            r#"{"object": "error", "message": "x"}"#,
+            r#"{"event_type": "error"}"#,
+            r#"{"type": "response.failed"}"#,
+            r#"{"type": "response.error"}"#,
         ] {
             assert!(fails(body), "{body}");
+            assert!(!super::super::surely_good(200, None, body.as_bytes()), "the short cut misses {body}");
         }
     }
 }

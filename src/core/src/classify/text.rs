@@ -55,6 +55,30 @@ fn utf32(body: &[u8], unit: fn([u8; 4]) -> u32) -> Cow<'_, str> {
     Cow::Owned(units.map(|u| char::from_u32(u).unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 
+/// JSON as Python writes it to JSON as the standard has it: `NaN` and infinities become null, lone surrogates
+/// U+FFFD. `None` when there is nothing to change, so that nobody parses in vain.
+pub(super) fn strict(text: &str) -> Option<String> {
+    let suspicious = ["NaN", "Infinity", "\\ud", "\\uD"].iter().any(|word| text.contains(word));
+    if !suspicious {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(quote) = rest.find('"') {
+        let end = string_end(rest.as_bytes(), quote + 1).unwrap_or(rest.len());
+        out.push_str(&without_words(&rest[..quote]));
+        // Whole pairs are lost with the lone ones; what is left is still the same text to every table.
+        out.push_str(&rest[quote..end].replace("\\ud", "\\ufffd ").replace("\\uD", "\\ufffd "));
+        rest = &rest[end..];
+    }
+    out.push_str(&without_words(rest));
+    Some(out)
+}
+
+fn without_words(between_strings: &str) -> String {
+    between_strings.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null")
+}
+
 /// Looks at a decoded body from outside.
 pub(super) fn shape(text: &str, content_type: &str) -> Shape {
     let text = text.trim_start_matches('\u{feff}').trim();
@@ -173,6 +197,14 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(shape(text, ""), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_only_python_takes_becomes_strict_json() {
+        let text = r#"{"error": {"message": "NaN \ud83d cut", "code": 503}, "a": [NaN, -Infinity]}"#;
+        let strict = strict(text).unwrap_or_default();
+        assert_eq!(strict, r#"{"error": {"message": "NaN \ufffd 83d cut", "code": 503}, "a": [null, null]}"#);
+        assert!(serde_json::from_str::<serde_json::Value>(&strict).is_ok());
     }
 
     #[test]
