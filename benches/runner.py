@@ -112,7 +112,9 @@ class Runner:
 
     def _run(self, *command: str) -> str:
         try:
-            done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                command, env=self._environment, capture_output=True, text=True, timeout=120, check=False
+            )
         except subprocess.TimeoutExpired:
             raise Failed("no end after 120 s") from None
         if done.returncode != 0:
