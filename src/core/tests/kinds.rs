@@ -4,7 +4,7 @@
 //! `R` rate limited, `C` call, `P` permanent, `-` a good answer; a number is the hint in seconds.
 
 use steadycall_core::classify::{Answer, Dialect, StatusSet, classify, classify_with, surely_good};
-use steadycall_core::failure::{Failure, Kind, Reason};
+use steadycall_core::failure::{Failure, Kind, Reason, Sent};
 use steadycall_core::hint::rfc3339;
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
@@ -848,6 +848,14 @@ fn the_hint_stays_on_a_failure_that_is_not_retried() {
     assert_eq!(failure.and_then(|f| f.hint).map(|h| h.seconds), Some(578.016));
     let regain = r#"{"error":{"message":"You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."}}"#;
     assert_eq!(judge(400, "", &[], regain).and_then(|f| f.hint).map(|h| h.seconds), Some(43_200.0));
+}
+
+#[test]
+fn a_request_that_was_turned_away_was_not_billed() {
+    for (status, expected) in [(429, Sent::No), (400, Sent::No), (408, Sent::Maybe), (503, Sent::Maybe)] {
+        assert_eq!(judge(status, "", &[], "").map(|failure| failure.sent), Some(expected), "{status}");
+    }
+    assert_eq!(judge(200, "", &[], "{").map(|failure| failure.sent), Some(Sent::Maybe));
 }
 
 #[test]

@@ -10,9 +10,12 @@ pub(super) const WHOLE: usize = 16 * 1024;
 const HEAD: usize = 4 * 1024;
 const TAIL: usize = 1024;
 
+/// Whether what follows a sign makes it harmless.
+type Harmless = fn(&[u8]) -> bool;
+
 /// Keys and values, each without its opening quote, that may stand in a failure; and what has to follow one for
 /// it to be harmless. Inside a JSON string a quote is escaped, so a text that talks about errors meets none.
-const SIGNS: &[(&[u8], fn(&[u8]) -> bool)] = &[
+const SIGNS: &[(&[u8], Harmless)] = &[
     (b"error\"", is_null_or_empty),
     (b"errors\"", is_null_or_empty),
     (b"error_code\"", never),

@@ -137,9 +137,19 @@ fn judge(answer: &Answer<'_>, mut facts: Facts, statuses: Option<&StatusSet>) ->
         status: Some(answer.status).filter(|status| *status >= 100),
         provider_code,
         hint,
-        sent: Sent::Maybe,
+        sent: sent(own_status),
         reason,
         dialect,
+    }
+}
+
+/// Whether the model may have worked on a request that was answered with this status: not when it was turned
+/// away, but maybe when somebody gave up on it or failed meanwhile.
+fn sent(status: Option<u16>) -> Sent {
+    match status {
+        Some(408 | 424 | 499) => Sent::Maybe,
+        Some(300..=499 | 501 | 505) => Sent::No,
+        _ => Sent::Maybe,
     }
 }
 
