@@ -38,8 +38,9 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// The clients for this route; without roots when `tls` is false.
-    pub fn build(route: &Route, tls: bool) -> Result<Self, SetupError> {
+    /// The clients for this route; they trust nobody, and cost nothing, when all they speak is http.
+    pub fn build(route: &Route, https: bool) -> Result<Self, SetupError> {
+        let tls = https || proxy_is_https(route);
         Ok(Self { pooled: build(route, tls, usize::MAX)?, fresh: OnceLock::new(), route: route.clone(), tls })
     }
 
@@ -53,16 +54,15 @@ impl Clients {
     }
 }
 
-/// Whether a call over this route needs to trust anybody.
-pub fn needs_tls(route: &Route, url: &Url) -> bool {
+/// Whether even an http call goes through TLS, to its proxy.
+fn proxy_is_https(route: &Route) -> bool {
     let secure = |proxy: &str| proxy.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-    url.scheme() == "https"
-        || match &route.proxy {
-            Some(proxy) => secure(proxy),
-            None => ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
-                .iter()
-                .any(|name| std::env::var(name).is_ok_and(|proxy| secure(&proxy))),
-        }
+    match &route.proxy {
+        Some(proxy) => secure(proxy),
+        None => ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+            .iter()
+            .any(|name| std::env::var(name).is_ok_and(|proxy| secure(&proxy))),
+    }
 }
 
 /// Whether the route's own settings make sense, before any request.

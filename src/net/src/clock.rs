@@ -19,9 +19,10 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits until `instant`.
-pub async fn sleep_until(instant: Instant) {
-    tokio::time::sleep_until(instant).await;
+/// Waits until `instant`; needs a tokio runtime with its timer on.
+#[allow(clippy::disallowed_methods, reason = "the one sleeper")]
+pub fn sleep_until(instant: Instant) -> Sleep {
+    tokio::time::sleep_until(instant)
 }
 
 /// What the limits say at some instant.
@@ -85,7 +86,7 @@ impl Alarm {
 
     /// The timer, ringing at `until` or earlier.
     fn arm(&mut self, until: Instant) -> &mut Pin<Box<Sleep>> {
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until)));
         if sleep.is_elapsed() || sleep.deadline() > until {
             sleep.as_mut().reset(until);
         }

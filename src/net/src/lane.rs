@@ -50,7 +50,7 @@ struct Inner {
 #[derive(Debug)]
 struct Kept {
     route: Route,
-    tls: bool,
+    https: bool,
     clients: Arc<Clients>,
 }
 
@@ -142,31 +142,31 @@ impl Lane {
     }
 
     fn clients(&self, route: &Route, url: &Url) -> Result<Arc<Clients>, SetupError> {
-        let tls = client::needs_tls(route, url);
-        if let Some(clients) = self.inner.find(route, tls) {
+        let https = url.scheme() == "https";
+        if let Some(clients) = self.inner.find(route, https) {
             return Ok(clients);
         }
         // Outside of the lock: reading the system's roots takes milliseconds.
-        let clients = Arc::new(Clients::build(route, tls)?);
-        Ok(self.inner.keep(route, tls, clients))
+        let clients = Arc::new(Clients::build(route, https)?);
+        Ok(self.inner.keep(route, https, clients))
     }
 }
 
 impl Inner {
-    fn find(&self, route: &Route, tls: bool) -> Option<Arc<Clients>> {
+    fn find(&self, route: &Route, https: bool) -> Option<Arc<Clients>> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = routes.iter().position(|kept| kept.tls == tls && kept.route == *route)?;
+        let place = routes.iter().position(|kept| kept.https == https && kept.route == *route)?;
         if let Some(recent) = routes.get_mut(..=place) {
             recent.rotate_right(1);
         }
         routes.first().map(|kept| kept.clients.clone())
     }
 
-    fn keep(&self, route: &Route, tls: bool, clients: Arc<Clients>) -> Arc<Clients> {
-        if let Some(known) = self.find(route, tls) {
+    fn keep(&self, route: &Route, https: bool, clients: Arc<Clients>) -> Arc<Clients> {
+        if let Some(known) = self.find(route, https) {
             return known;
         }
-        let kept = Kept { route: route.clone(), tls, clients: clients.clone() };
+        let kept = Kept { route: route.clone(), https, clients: clients.clone() };
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         routes.insert(0, kept);
         routes.truncate(ROUTES);
@@ -204,8 +204,16 @@ impl Exchange<'_> {
     async fn send(&mut self, client: &Client, url: Url, tally: &mut Tally) -> Result<Response, Broken> {
         let progress = Arc::new(Progress::new());
         let body = TrackedBody::new(self.request.body.clone(), progress.clone());
-        let mut request = reqwest::Request::new(Method::POST, url);
-        *request.headers_mut() = self.request.headers.clone();
+        let headers = self.request.headers.clone();
+        let mut request = if url.username().is_empty() && url.password().is_none() {
+            let mut request = reqwest::Request::new(Method::POST, url);
+            *request.headers_mut() = headers;
+            request
+        } else {
+            // Turns `user:password@` into an Authorization header, unless there is one.
+            let built = client.post(url).headers(headers).build();
+            built.map_err(|error| lost(fault::read(error), &progress))?
+        };
         *request.body_mut() = Some(reqwest::Body::wrap(body));
 
         let (limits, end) = (self.limits, self.end);
@@ -274,6 +282,12 @@ fn next_hop(from: &Url, response: &Response) -> Option<Url> {
         return None;
     }
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
-    let next = from.join(location).ok()?;
-    (next.origin() == from.origin()).then_some(next)
+    let mut next = from.join(location).ok()?;
+    if next.origin() != from.origin() {
+        return None;
+    }
+    // A server must not choose our credentials: the location's own are dropped for ours.
+    next.set_username(from.username()).ok()?;
+    next.set_password(from.password()).ok()?;
+    Some(next)
 }

@@ -38,10 +38,10 @@ pub fn trusting(bundle: Option<&Path>) -> Result<ClientConfig, SetupError> {
         file: env::var_os("SSL_CERT_FILE"),
         dir: env::var_os("SSL_CERT_DIR"),
     };
-    if let Ok(cache) = CACHE.try_lock() {
-        if let Some((_, config)) = cache.iter().find(|(known, _)| *known == source) {
-            return Ok(config.clone());
-        }
+    if let Ok(cache) = CACHE.try_lock()
+        && let Some((_, config)) = cache.iter().find(|(known, _)| *known == source)
+    {
+        return Ok(config.clone());
     }
     let roots = match bundle {
         Some(path) => from_bundle(path)?,

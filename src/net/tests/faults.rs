@@ -1,4 +1,5 @@
 //! What breaks: resets, cuts, silence, lies about length; each told apart, with what may have been billed.
+#![allow(clippy::disallowed_methods, reason = "scripted servers pause")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What works: answers, reuse, redirects on the same origin, decoding.
+#![allow(clippy::disallowed_methods, reason = "scripted servers pause")]
 
 mod common;
 
@@ -113,6 +114,27 @@ async fn a_redirect_to_another_origin_is_the_answer_and_nothing_is_sent_there() 
     let outcome = attempt(&Lane::new(), &to(address, "/")).await;
     assert_eq!(outcome.result.unwrap().status, 307);
     assert_eq!(elsewhere.connections(), 0);
+}
+
+#[tokio::test]
+async fn credentials_in_the_url_become_a_header_and_a_redirect_cannot_change_them() {
+    let (address, seen) = serve(|_, mut stream, seen| async move {
+        while let Some(text) = request(&mut stream, &seen).await {
+            let host = text.split("host: ").nth(1).unwrap().lines().next().unwrap();
+            let moved = format!(
+                "HTTP/1.1 307 Moved\r\nlocation: http://evil:evil@{host}/new\r\ncontent-length: 0\r\n\r\n"
+            );
+            let answer = if text.starts_with("POST /old ") { &moved } else { OK };
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    })
+    .await;
+    let mut request = to_url(&format!("http://user:pass@{address}/old"), "{}");
+    request.headers.remove("authorization");
+    attempt(&Lane::new(), &request).await.result.unwrap();
+    let requests = seen.requests();
+    assert_eq!(requests.len(), 2);
+    assert!(requests.iter().all(|text| text.contains("authorization: Basic dXNlcjpwYXNz\r\n")));
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 //! HTTP/2: many calls on one connection, and the two ways in which a server says it did not look.
+#![allow(clippy::disallowed_methods, reason = "scripted servers pause")]
 
 mod common;
 
@@ -133,6 +134,33 @@ async fn a_stream_reset_within_the_body_is_a_truncated_answer() {
     assert_eq!(outcome.replays, 0);
     let fault = outcome.result.unwrap_err();
     assert_eq!((fault.reason, &fault.partial[..]), (Reason::Truncated, &b"half"[..]));
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_dies_under_the_second_request_is_replayed() {
+    let identity = Identity::new("localhost");
+    let acceptor = identity.acceptor("h2");
+    let (address, seen) = serve(move |number, stream, seen| {
+        let acceptor = acceptor.clone();
+        async move {
+            let mut connection =
+                h2::server::handshake(shake(&acceptor, stream).await.unwrap()).await.unwrap();
+            while let Some(Ok((_, respond))) = connection.accept().await {
+                if number == 0 && !seen.requests().is_empty() {
+                    return;
+                }
+                seen.requests.lock().unwrap().push(String::new());
+                ok(respond);
+            }
+        }
+    })
+    .await;
+    let request = to_url(&format!("https://localhost:{}/", address.port()), "{}");
+    let (lane, route, limits) = (Lane::new(), identity.route(), limits());
+    lane.attempt(&route, &request, &limits).await.result.unwrap();
+    let outcome = lane.attempt(&route, &request, &limits).await;
+    assert_eq!((outcome.replays, seen.connections()), (1, 2));
+    assert_eq!(outcome.result.unwrap().body, OK_BODY);
 }
 
 /// Speaks just enough HTTP/2 by hand to say GOAWAY to a request it has seen, claiming `last` as processed.

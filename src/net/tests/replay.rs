@@ -1,4 +1,5 @@
 //! What is sent again at once: only what the server surely did not look at.
+#![allow(clippy::disallowed_methods, reason = "scripted servers pause")]
 
 mod common;
 

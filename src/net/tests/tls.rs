@@ -1,4 +1,5 @@
 //! Whom we trust, and what proxies may say.
+#![allow(clippy::disallowed_methods, reason = "scripted servers pause")]
 
 mod common;
 
