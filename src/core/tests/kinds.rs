@@ -754,6 +754,12 @@ fn the_others_are_read_right() {
                 r#"{"error":{"message":"litellm.ContextWindowExceededError: x","type":null,"code":"400"}}"#,
             ),
             ('C', 200, r#"{"error": {"message": "cut \ud83d", "code": 503}, "usage": NaN}"#),
+            ('P', 429, r#"{"error":{"code":"monthly_quota_reached","message":"x"}}"#),
+            (
+                'P',
+                429,
+                r#"{"error":{"code":"1121","message":"Terminal user has violation, account has been locked"}}"#,
+            ),
             ('P', 446, r#"{"error":{"message":"guardrail checks failed","type":"hooks_failed"}}"#),
             (
                 '-',

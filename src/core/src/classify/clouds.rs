@@ -153,9 +153,9 @@ pub(super) const ALIBABA: Table = Table {
     ],
     phrases: &[
         ("exceeded your current quota", Soft(Reason::RateLimited)),
+        ("free allocated quota exceeded", Always(Reason::Billing)),
         ("allocated quota exceeded", Soft(Reason::RateLimited)),
         ("request rate increased too quickly", Soft(Reason::RateLimited)),
-        ("free allocated quota exceeded", Always(Reason::Billing)),
     ],
     statuses: &[],
 };

@@ -95,13 +95,18 @@ const SHORT: &[&str] = &[
 const ABOUT_LIMITS: &[&str] =
     &["limit", "quota", "exceed", "exhaust", "too many", "reached", "used up", "allocation", "throttl"];
 
+/// The same inside codes, which are written without blanks: `tokens_per_day_exceeded`.
+const LONG_CODES: &[&str] = &["perday", "daily", "weekly", "monthly", "permonth"];
+const SHORT_CODES: &[&str] = &["perminute", "persecond"];
+
 /// What the named quotas, the headers or, last, the text say about the window.
 pub(super) fn window(facts: &Facts) -> Option<Window> {
     let first = |text: &str, ways: &[&str]| ways.iter().filter_map(|way| text.find(way)).min();
-    if first(&facts.limits, LONG).is_some() || facts.buckets.daily {
+    let coded = |ways: &[&str]| facts.words.iter().any(|word| ways.iter().any(|way| word.contains(way)));
+    if first(&facts.limits, LONG).is_some() || facts.buckets.daily || coded(LONG_CODES) {
         return Some(Window::Long);
     }
-    if first(&facts.limits, SHORT).is_some() {
+    if first(&facts.limits, SHORT).is_some() || coded(SHORT_CODES) {
         return Some(Window::Short);
     }
     if !ABOUT_LIMITS.iter().any(|word| facts.text.contains(word)) {
@@ -127,10 +132,13 @@ pub(super) fn proof(facts: &Facts, window: Option<Window>) -> Option<Reason> {
     (window == Some(Window::Long)).then_some(Reason::QuotaSpent)
 }
 
-/// "limit: 0", but not "limit: 0.5" or "limit: 05".
+/// "limit: 0", but not "limit: 0.5" or "limit: 05", and not "remaining limit: 0", which only waits.
 fn says_zero(text: &str) -> bool {
     ["limit: 0", "limit 0,", "limit 0 ", "limit of 0 ", "limit_value: 0", "limit is 0"].iter().any(|way| {
         text.match_indices(way).any(|(at, _)| {
+            if text[..at].ends_with("remaining ") {
+                return false;
+            }
             let rest = &text[at + way.len()..];
             let mut next = rest.chars();
             match (next.next(), next.next()) {
@@ -205,6 +213,7 @@ mod tests {
         assert_eq!(judged("Quota exceeded for metric: m, limit: 0, model: x").1, Some(Reason::ZeroLimit));
         assert_eq!(judged("limit: 0\nPlease retry").1, Some(Reason::ZeroLimit));
         assert_eq!(judged("limit: 0.5").1, None);
+        assert_eq!(judged("Rate limit reached. Remaining limit: 0").1, None);
         assert_eq!(judged("limit: 4000000").1, None);
     }
 
@@ -216,6 +225,13 @@ mod tests {
         );
         assert_eq!(judged("Too many tokens per day, please wait").0, Some(Window::Long));
         assert_eq!(judged("Open every day. See per day prices.").0, None);
+    }
+
+    #[test]
+    fn a_code_may_name_the_window() {
+        let mut facts = Facts::default();
+        facts.word("Tokens_Per_Day_Exceeded", 1);
+        assert_eq!(window(&facts), Some(Window::Long));
     }
 
     #[test]

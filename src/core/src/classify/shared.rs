@@ -307,6 +307,7 @@ const PHRASES: &[Line] = &[
     ("has been deactivated", Always(Reason::AccountBlocked)),
     ("has been disabled", Always(Reason::AccountBlocked)),
     ("has been banned", Always(Reason::AccountBlocked)),
+    ("user has violation", Always(Reason::AccountBlocked)),
     ("account has violation", Always(Reason::AccountBlocked)),
     ("account is locked", Always(Reason::AccountBlocked)),
     ("account has been locked", Always(Reason::AccountBlocked)),
