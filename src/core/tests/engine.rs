@@ -1,0 +1,257 @@
+//! The engine, told as scripts: what the provider did, and what was answered.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use steadycall_core::backoff::FullJitter;
+use steadycall_core::call::{Call, End, Report, Stage, Step, StopReason};
+use steadycall_core::failure::{Failure, Reason, Sent};
+use steadycall_core::hint::{Hint, Source};
+use steadycall_core::policy::Policy;
+use steadycall_core::time::{Deadline, Moment};
+
+const HALF: f64 = 0.5;
+
+fn policy() -> Policy {
+    Policy {
+        tries: 5,
+        backoff: FullJitter { base: 1.0, cap: 30.0 },
+        max_wait: 60.0,
+        deadline: None,
+        attempt_timeout: None,
+        retry_status: None,
+        retry_transport: true,
+        retry_maybe_processed: true,
+    }
+}
+
+fn at(seconds: f64) -> Moment {
+    Moment::from_origin(Duration::from_secs_f64(seconds))
+}
+
+fn failed(reason: Reason) -> Failure {
+    Failure::transport(reason, Sent::Maybe)
+}
+
+fn asking(seconds: f64) -> Failure {
+    let hint = Some(Hint { seconds, source: Source::RetryAfter });
+    Failure { hint, ..failed(Reason::RateLimited) }
+}
+
+fn report(failure: Option<Failure>) -> Report {
+    Report { failure, status: None, request_id: None, fully_sent: true, received: 0, replays: 0 }
+}
+
+/// Plays failures one after the other on a clock that waits move; each attempt takes `each` seconds.
+fn play(policy: Policy, failures: &[Failure], each: f64) -> (Vec<f64>, u32, End) {
+    let mut now = at(0.0);
+    let mut call = Call::new(policy, now);
+    let (mut waits, mut attempts) = (Vec::new(), 0);
+    loop {
+        match call.next(|| HALF, now) {
+            Step::Attempt { number, .. } => {
+                attempts += 1;
+                assert_eq!(number, attempts, "attempts are numbered one by one");
+                now = now.after(Duration::from_secs_f64(each));
+                call.record(report(failures.get(attempts as usize - 1).cloned()), now);
+            }
+            Step::Wait { seconds } => {
+                waits.push(seconds);
+                now = now.after(Duration::from_secs_f64(seconds));
+            }
+            Step::Finish(end) => return (waits, attempts, end),
+        }
+    }
+}
+
+fn gave_up(why: StopReason) -> End {
+    End::GaveUp(why)
+}
+
+#[test]
+fn two_server_errors_are_waited_out_with_growing_jitter() {
+    let (waits, attempts, end) =
+        play(policy(), &[failed(Reason::ServerError), failed(Reason::ServerError)], 0.1);
+    assert_eq!((waits, attempts, end), (vec![0.5, 1.0], 3, End::Answered));
+}
+
+#[test]
+fn a_hint_is_waited_to_the_last_digit() {
+    let (waits, ..) = play(policy(), &[asking(53.016342224)], 0.1);
+    assert_eq!(waits, [53.016342224]);
+}
+
+#[test]
+fn a_hint_equal_to_max_wait_is_honoured_and_a_longer_one_ends_the_call() {
+    assert_eq!(play(policy(), &[asking(60.0)], 0.0).2, End::Answered);
+    let (waits, attempts, end) = play(policy(), &[asking(60.000001)], 0.0);
+    assert_eq!((waits, attempts, end), (vec![], 1, gave_up(StopReason::HintTooLong)));
+}
+
+#[test]
+fn an_endless_hint_is_too_long() {
+    assert_eq!(play(policy(), &[asking(f64::INFINITY)], 0.0).2, gave_up(StopReason::HintTooLong));
+}
+
+#[test]
+fn what_no_retry_can_fix_ends_the_call_at_once() {
+    let (waits, attempts, end) = play(policy(), &[failed(Reason::CertificateRejected)], 0.0);
+    assert_eq!((waits, attempts, end), (vec![], 1, gave_up(StopReason::NotRetryable)));
+}
+
+#[test]
+fn three_tries_are_three_attempts_and_two_waits() {
+    let failures = vec![failed(Reason::ServerError); 9];
+    let (waits, attempts, end) = play(Policy { tries: 3, ..policy() }, &failures, 0.0);
+    assert_eq!((waits.len(), attempts, end), (2, 3, gave_up(StopReason::Tries)));
+}
+
+#[test]
+fn a_wait_that_reaches_the_deadline_ends_the_call_before_it() {
+    // 1 s used, 4 s of hint, 5 s of deadline: the wait would end exactly at the deadline.
+    let limited = Policy { deadline: Some(Duration::from_secs(5)), ..policy() };
+    let (waits, attempts, end) = play(limited, &[asking(4.0)], 1.0);
+    assert_eq!((waits, attempts, end), (vec![], 1, gave_up(StopReason::Deadline(Stage::RetryDelay))));
+}
+
+#[test]
+fn reasons_to_give_up_are_asked_in_their_order() {
+    // Both the tries and the deadline are spent, and the hint is too long: the tries come first.
+    let spent = Policy { tries: 1, deadline: Some(Duration::from_secs(1)), ..policy() };
+    assert_eq!(play(spent, &[asking(100.0)], 2.0).2, gave_up(StopReason::Tries));
+    let long = Policy { deadline: Some(Duration::from_secs(1)), ..policy() };
+    assert_eq!(play(long, &[asking(100.0)], 2.0).2, gave_up(StopReason::HintTooLong));
+}
+
+#[test]
+fn a_deadline_that_passed_sends_nothing() {
+    let mut call = Call::expired(policy(), at(3.0));
+    assert_eq!(
+        call.next(|| HALF, at(3.0)),
+        Step::Finish(gave_up(StopReason::Deadline(Stage::BeforeAttempt)))
+    );
+    assert!(call.records().is_empty());
+}
+
+#[test]
+fn an_attempt_is_cut_to_what_is_left_of_the_deadline() {
+    let both = Policy {
+        deadline: Some(Duration::from_secs(10)),
+        attempt_timeout: Some(Duration::from_secs(30)),
+        ..policy()
+    };
+    let mut call = Call::new(both, at(0.0));
+    assert_eq!(call.next(|| HALF, at(0.0)), Step::Attempt { number: 1, until: Deadline::At(at(10.0)) });
+    // The clock of the call may be a fake one: that the deadline cut the attempt is not asked of it.
+    call.record(report(Some(failed(Reason::AttemptTimeout))), at(0.0));
+    assert_eq!(call.next(|| HALF, at(0.0)), Step::Finish(gave_up(StopReason::Deadline(Stage::Attempt))));
+}
+
+#[test]
+fn silence_after_a_fully_sent_request_allows_one_more_attempt() {
+    for silence in [Reason::ReadTimeout, Reason::AttemptTimeout] {
+        let (_, attempts, end) = play(policy(), &vec![failed(silence); 9], 0.0);
+        assert_eq!((attempts, end), (2, gave_up(StopReason::Tries)));
+    }
+    let mixed = [failed(Reason::ServerError), failed(Reason::ReadTimeout), failed(Reason::ServerError)];
+    assert_eq!(play(policy(), &mixed, 0.0).1, 3);
+}
+
+#[test]
+fn silence_before_the_request_was_sent_is_an_ordinary_failure() {
+    let mut call = Call::new(policy(), at(0.0));
+    for _ in 0..4 {
+        assert!(matches!(call.next(|| HALF, at(0.0)), Step::Attempt { .. }));
+        let unsent = Report { fully_sent: false, ..report(Some(failed(Reason::AttemptTimeout))) };
+        call.record(unsent, at(0.0));
+        assert!(matches!(call.next(|| HALF, at(0.0)), Step::Wait { .. }));
+    }
+}
+
+#[test]
+fn transport_faults_are_not_retried_when_switched_off() {
+    let off = Policy { retry_transport: false, ..policy() };
+    assert_eq!(play(off.clone(), &[failed(Reason::ConnectFailed)], 0.0).2, gave_up(StopReason::NotRetryable));
+    assert_eq!(play(off, &[failed(Reason::ServerError)], 0.0).2, End::Answered);
+}
+
+#[test]
+fn what_may_have_been_processed_is_sent_again_only_when_allowed() {
+    let careful = Policy { retry_maybe_processed: false, ..policy() };
+    let lost = failed(Reason::ConnectionLost);
+    let unsent = Failure { sent: Sent::No, ..failed(Reason::ConnectFailed) };
+    assert_eq!(play(careful.clone(), std::slice::from_ref(&lost), 0.0).2, gave_up(StopReason::NotRetryable));
+    assert_eq!(play(careful, &[unsent], 0.0).2, End::Answered);
+    assert_eq!(play(policy(), &[lost], 0.0).2, End::Answered);
+}
+
+#[test]
+fn asking_twice_gives_the_same_answer() {
+    let mut call = Call::new(policy(), at(0.0));
+    let first = call.next(|| HALF, at(0.0));
+    assert_eq!(call.next(|| HALF, at(0.0)), first);
+    call.record(report(None), at(1.0));
+    assert_eq!(call.next(|| HALF, at(1.0)), Step::Finish(End::Answered));
+    assert_eq!(call.next(|| HALF, at(2.0)), Step::Finish(End::Answered));
+}
+
+#[test]
+fn a_record_tells_each_attempt_and_the_wait_after_it() {
+    let mut call = Call::new(policy(), at(0.0));
+    call.next(|| HALF, at(0.0));
+    call.record(report(Some(asking(2.0))), at(0.25));
+    call.next(|| HALF, at(0.25));
+    let record = call.records().first().expect("one attempt was made");
+    assert_eq!((record.number, record.wait, record.delivered), (1, Some(2.0), false));
+    assert_eq!(record.elapsed, Duration::from_millis(250));
+}
+
+fn any_failure() -> impl Strategy<Value = Failure> {
+    let reasons = prop::sample::select(Reason::ALL.to_vec());
+    (reasons, any::<bool>(), prop::option::of(0.001..200.0f64)).prop_map(|(reason, maybe, hint)| Failure {
+        hint: hint.map(|seconds| Hint { seconds, source: Source::RetryAfter }),
+        ..Failure::transport(reason, if maybe { Sent::Maybe } else { Sent::No })
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_call_keeps_its_laws_whatever_fails(
+        failures in prop::collection::vec(any_failure(), 0..12),
+        tries in 1u32..8,
+        deadline in prop::option::of(0.1..100.0f64),
+        each in 0.0..20.0f64,
+        draw in 0.0..1.0f64,
+    ) {
+        let limited = Policy { tries, deadline: deadline.map(Duration::from_secs_f64), ..policy() };
+        let mut now = at(0.0);
+        let mut call = Call::new(limited, now);
+        let mut attempts = 0u32;
+        let end = loop {
+            match call.next(|| draw, now) {
+                Step::Attempt { until, .. } => {
+                    attempts += 1;
+                    prop_assert!(!until.passed(now), "an attempt has time left");
+                    now = now.after(Duration::from_secs_f64(each));
+                    call.record(report(failures.get(attempts as usize - 1).cloned()), now);
+                }
+                Step::Wait { seconds } => {
+                    let last = failures.get(attempts as usize - 1).expect("a wait follows a failure");
+                    let asked = last.hint.as_ref().map_or(0.0, |hint| hint.seconds);
+                    prop_assert!(seconds >= asked, "never early");
+                    prop_assert!(seconds <= 60.0, "no longer than max_wait or cap");
+                    now = now.after(Duration::from_secs_f64(seconds));
+                    if let Some(deadline) = deadline {
+                        prop_assert!(now < at(deadline), "never past the deadline");
+                    }
+                }
+                Step::Finish(end) => break end,
+            }
+        };
+        prop_assert!(attempts <= tries);
+        prop_assert_eq!(call.records().len(), attempts as usize);
+        if end == End::Answered {
+            prop_assert!(failures.len() < attempts as usize, "success is the attempt that did not fail");
+        }
+    }
+}
