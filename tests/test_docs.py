@@ -49,7 +49,8 @@ class Fence(NamedTuple):
 
 
 BLOCK = re.compile(
-    r"^(?P<fence>```+)(?P<language>[^\n]*)\n(?P<block>.*?)^(?P=fence)\n|^<!-- sample\n(?P<hidden>.*?)^-->\n", re.M | re.S
+    r"^(?P<fence>```+)(?P<language>[^\n]*)\n(?P<block>.*?)^(?P=fence)\n|^<!-- sample\n(?P<hidden>.*?)^-->\n",
+    re.M | re.S,
 )
 
 

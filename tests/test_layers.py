@@ -132,7 +132,10 @@ def tree() -> list[Path]:
     ("crate", "forbidden"),
     [
         ("core", r"\btokio\b|\bpyo3\b|\breqwest\b|\brand\b|\bhyper\b"),
-        ("core", r"\bInstant\b|\bSystemTime\b|\bMutex\b|\bRwLock\b|\bstd::(?:thread|net|fs|env|io)\b|\basync\b|\bawait\b"),
+        (
+            "core",
+            r"\bInstant\b|\bSystemTime\b|\bMutex\b|\bRwLock\b|\bstd::(?:thread|net|fs|env|io)\b|\basync\b|\bawait\b",
+        ),
         ("net", r"\bpyo3\b|\bsteadycall_py\b|\bjiter\b"),
         ("py", r"\breqwest\b|\bhyper\b"),
     ],
@@ -248,10 +251,7 @@ def test_all_is_sorted_and_complete(module: ModuleType) -> None:
     if module is steadycall:
         tree = ast.parse(Path(inspect.getfile(module)).read_text())
         imported = {
-            alias.asname or alias.name
-            for node in tree.body
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
+            alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
         }
         assert set(names) == imported
     for name in names:
@@ -325,7 +325,7 @@ def test_every_exception_has_its_row_in_the_docs_and_is_public() -> None:
 
 def test_every_field_of_an_error_is_explained_in_the_docs() -> None:
     told = " ".join(cell for row in rows("errors.md") for cell in row)
-    fields = {field for error in exceptions() for field in error.__dict__.get("__annotations__", {})}
+    fields = {field for error in exceptions() for field in inspect.get_annotations(error)}
     assert {field for field in fields if not re.search(rf"\b{field}\b", told)} == set()
 
 
@@ -371,7 +371,9 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
 def test_markdown_has_one_sentence_per_line() -> None:
     found = []
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
-        prose = re.sub(r"^(```|~~~).*?^\1", lambda block: "\n" * block[0].count("\n"), path.read_text(), flags=re.M | re.S)
+        prose = re.sub(
+            r"^(```|~~~).*?^\1", lambda block: "\n" * block[0].count("\n"), path.read_text(), flags=re.M | re.S
+        )
         prose = re.sub(r"<!--.*?-->", lambda block: "\n" * block[0].count("\n"), prose, flags=re.S)
         for number, line in enumerate(prose.splitlines(), 1):
             plain = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", "x", line)

@@ -1,41 +1,43 @@
 """The Rust half. Checked against the module itself by stubtest."""
 
-from collections.abc import Callable, Iterable, Mapping
-from os import PathLike
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, final
 
 from ._call import Headers
-from ._records import AttemptRecord, CallRecord, Failure
-from ._time import Deadline, Seconds, Timeout
+from ._records import Failure
+from ._time import Seconds
+
+__all__ = ["PENDING", "Bridge", "HttpCall", "__version__", "_dumps", "_loads", "classify", "seconds"]
 
 __version__: Final[str]
 PENDING: Final[object]
 
 @final
 class HttpCall:
+    # The parameters of `call`, in order. Each may be anything: what makes no sense is refused as ConfigError here.
     def __new__(
         cls,
-        url: str,
+        url: Any,
         payload: Any,
-        tries: int,
-        base: Seconds,
-        cap: Seconds,
-        max_wait: Seconds,
-        headers: Headers | None,
-        timeout: Seconds | Timeout | None,
-        attempt_timeout: Seconds | None,
-        deadline: Seconds | Deadline | None,
-        retry_status: Iterable[int] | None,
-        retry_transport: bool,
-        retry_maybe_processed: bool,
-        idempotency_key: str | None,
-        on_retry: Callable[[AttemptRecord], Any] | None,
-        on_end: Callable[[CallRecord], Any] | None,
-        draw: Callable[[], float] | None,
-        clock: Callable[[], float] | None,
-        max_response_bytes: int,
-        proxy: str | None,
-        ca_bundle: str | PathLike[str] | None,
+        tries: Any,
+        base: Any,
+        cap: Any,
+        max_wait: Any,
+        headers: Any,
+        timeout: Any,
+        attempt_timeout: Any,
+        deadline: Any,
+        retry_status: Any,
+        retry_transport: Any,
+        retry_maybe_processed: Any,
+        idempotency_key: Any,
+        on_retry: Any,
+        on_end: Any,
+        draw: Any,
+        clock: Any,
+        max_response_bytes: Any,
+        proxy: Any,
+        ca_bundle: Any,
     ) -> HttpCall: ...
     def set_headers(self, headers: Headers) -> None: ...
     def attempt(self) -> Any: ...

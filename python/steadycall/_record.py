@@ -57,7 +57,7 @@ def frozen(cls: type[T]) -> type[T]:
     for method in methods:
         if method.__name__ not in cls.__dict__ or method is __init__:
             setattr(cls, method.__name__, method)
-    cls.__match_args__ = fields  # type: ignore[attr-defined]  # set on any class, as dataclasses do
+    setattr(cls, "__match_args__", fields)  # noqa: B010 - mypy knows no such attribute of any class
     return cls
 
 

@@ -100,7 +100,7 @@ def read_clock(clock: Clock | None) -> Callable[[], float]:
     now = getattr(clock, "now", clock)
     if not callable(now):
         raise ConfigError("clock", repr(type(clock).__name__), "an object with now(), a callable, or None")
-    return now  # type: ignore[no-any-return]  # getattr on a duck type
+    return now
 
 
 @frozen

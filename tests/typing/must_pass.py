@@ -20,7 +20,9 @@ def calls() -> None:
     assert_type(steadycall.call(URL, {"model": "m"}), Any)
     steadycall.call(URL, b"{}", tries=3, base=0.5, cap=10, max_wait=timedelta(minutes=1), sleep=waits.append)
     steadycall.call(URL, [1, None], headers={"Authorization": "Bearer x"}, timeout=10, attempt_timeout=20, deadline=60)
-    steadycall.call(URL, {}, headers=[("X-Tag", "a"), ("X-Tag", b"b")], timeout=steadycall.Timeout(connect=2, read=None))
+    steadycall.call(
+        URL, {}, headers=[("X-Tag", "a"), ("X-Tag", b"b")], timeout=steadycall.Timeout(connect=2, read=None)
+    )
     steadycall.call(URL, {}, deadline=steadycall.Deadline.after(timedelta(seconds=4)), idempotency_key="order-17")
     steadycall.call(URL, {}, retry_status={429, 503}, retry_transport=False, retry_maybe_processed=False)
     steadycall.call(URL, {}, rng=7)
@@ -76,13 +78,11 @@ def errors() -> None:
         assert_type(error.safe_message, str)
         assert_type(error.stop_reason, steadycall.StopReason | None)
 
-    old_code: urllib.error.HTTPError
-    for kind in (steadycall.HTTPStatusError,):
-        assert issubclass(kind, urllib.error.HTTPError)
+    answered: type[urllib.error.HTTPError] = steadycall.HTTPStatusError
     transport: type[urllib.error.URLError] = steadycall.TransportError
     late: type[TimeoutError] = steadycall.DeadlineExceeded
     wrong: type[ValueError] = steadycall.ConfigError
-    assert (transport, late, wrong)
+    assert {answered, transport, late, wrong}
 
 
 def judged() -> None:
