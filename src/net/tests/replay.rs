@@ -91,6 +91,8 @@ fn connections_the_server_closed_while_the_runtime_stood_still_cost_nothing() {
             let server = serve(|_, mut stream, seen| async move {
                 request(&mut stream, &seen).await;
                 stream.write_all(OK.as_bytes()).await.unwrap();
+                // Later than our call ends, earlier than the next one begins.
+                tokio::time::sleep(ms(10)).await;
             })
             .await;
             sender.send(server).unwrap();
