@@ -116,7 +116,9 @@ impl Lane {
     ) -> Result<Answer, Fault> {
         let clients = self.clients(route, &request.url).map_err(unusable)?;
         if self.inner.idle() > LOOK_AFTER {
-            // The peer may have closed kept connections while nobody looked.
+            // The peer may have closed kept connections while nobody looked. In the first turn the runtime looks
+            // at its sockets, in the second the connections hear of it (it asks us again before them).
+            tokio::task::yield_now().await;
             tokio::task::yield_now().await;
         }
         let end = limits.attempt.and_then(|limit| now().checked_add(limit));
