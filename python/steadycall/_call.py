@@ -93,7 +93,7 @@ def call(
         ConfigError: a value makes no sense; nothing was sent.
     """
     if sleep is not None:
-        _refuse_coroutine(sleep)
+        _check_sleep(sleep, may_be_awaited=False)
     make_headers = headers if callable(headers) else None
     one = HttpCall(
         *(url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout),
@@ -143,6 +143,8 @@ async def acall(
     Takes the same arguments. ``sleep`` and a ``headers`` callable may be plain or coroutine functions;
     ``time.sleep`` as ``sleep`` means ``asyncio.sleep``. trio is not supported.
     """
+    if sleep is not None:
+        _check_sleep(sleep, may_be_awaited=True)
     make_headers = headers if callable(headers) else None
     one = HttpCall(
         *(url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout),
@@ -188,9 +190,11 @@ def _draws(rng: random.Random | int | float | str | bytes) -> Callable[[], float
     return random.Random(rng).random
 
 
-def _refuse_coroutine(sleep: Sleep) -> None:
+def _check_sleep(sleep: Sleep, *, may_be_awaited: bool) -> None:
+    if not callable(sleep):
+        raise ConfigError("sleep", repr(sleep), "a callable that takes seconds, or None")
     code = getattr(sleep, "__code__", None)
-    if not callable(sleep) or (code is not None and code.co_flags & 0x80):  # inspect.CO_COROUTINE
+    if not may_be_awaited and code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
         raise ConfigError("sleep", repr(sleep), "a plain callable that takes seconds (a coroutine function needs acall)")
 
 

@@ -223,6 +223,14 @@ class HTTPStatusError(CallError, urllib.error.HTTPError):
     def hdrs(self, value: Message | None) -> None:
         self.headers = value
 
+    def __getattr__(self, name: str) -> Any:
+        # urllib's parent hands ``read`` and friends on to the body, but keeps them in ``__dict__`` (where pickle
+        # trips over them) and is a KeyError before ``__init__`` has run.
+        body = self.__dict__.get("fp")
+        if body is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(body, name)
+
     def __str__(self) -> str:
         return self.why
 

@@ -16,7 +16,7 @@ class Hint:
     seconds: float
     """Greater than 0; infinite when the server wrote more digits than a number can hold."""
     source: str
-    """Where it was said, for example ``"Retry-After"`` or ``"RetryInfo.retryDelay"``."""
+    """Where it was said, for example ``"Retry-After"`` or ``"RetryInfo"``."""
 
 
 @frozen
