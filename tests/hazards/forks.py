@@ -1,0 +1,122 @@
+"""Makes calls, forks, and prints how many children got their own answer. Arguments: a scenario and an echo's URL.
+
+Every request carries a number that nobody else in any process uses, and the server echoes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+import steadycall
+
+URL = sys.argv[2]
+CHILDREN = 100
+SECONDS_TO_LIVE = 30  # a child that hangs is ended by SIGALRM, and counts as wrong
+
+numbers = itertools.count()
+
+
+def ask(number: int) -> bool:
+    return steadycall.call(URL, {"id": number, "pid": os.getpid()}) == {"id": number, "pid": os.getpid()}
+
+
+async def aask(number: int) -> bool:
+    return await steadycall.acall(URL, {"id": number, "pid": os.getpid()}) == {"id": number, "pid": os.getpid()}
+
+
+async def aask_many() -> bool:
+    return all(await asyncio.gather(*(aask(next(numbers)) for _ in range(10))))
+
+
+def ask_both_ways() -> bool:
+    return ask(next(numbers)) and ask(next(numbers)) and asyncio.run(aask_many()) and ask(next(numbers))
+
+
+def children(fork: Callable[[], int], count: int = CHILDREN) -> int:
+    """Forks that many children who live at the same time; how many of them got their own answers."""
+    living = []
+    for number in range(count):
+        child = fork()
+        if child == 0:
+            signal.alarm(SECONDS_TO_LIVE)
+            right = False
+            try:
+                right = asyncio.run(aask(number)) if number % 2 else ask(number) and ask(number + count)
+            finally:
+                os._exit(0 if right else 1)
+        living.append(child)
+    return sum(os.waitpid(child, 0)[1] == 0 for child in living)
+
+
+def after_calls() -> tuple[int, bool]:
+    before = ask_both_ways()
+    right = children(os.fork)
+    return right, before and ask_both_ways()
+
+
+def while_threads_call() -> tuple[int, bool]:
+    enough = threading.Event()
+    answers = []
+
+    def call_on() -> None:
+        while not enough.is_set():
+            answers.append(ask(next(numbers)))
+
+    def acall_on() -> None:
+        while not enough.is_set():
+            answers.append(asyncio.run(aask_many()))
+
+    threads = [threading.Thread(target=target) for target in (call_on, call_on, call_on, acall_on)]
+    for thread in threads:
+        thread.start()
+    right = children(os.fork)
+    enough.set()
+    for thread in threads:
+        thread.join()
+    return right, len(answers) > len(threads) and all(answers) and ask_both_ways()
+
+
+def from_another_thread() -> tuple[int, bool]:
+    before = ask_both_ways()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(children(os.fork)))
+    thread.start()
+    thread.join()
+    return found[0], before and ask_both_ways()
+
+
+def without_hooks() -> tuple[int, bool]:
+    # A C library's fork: Python is not told, so os.register_at_fork does not run. PyDLL keeps the GIL for the child.
+    before = ask_both_ways()
+    right = children(ctypes.PyDLL(None).fork)
+    return right, before and ask_both_ways()
+
+
+def grandchildren() -> tuple[int, bool]:
+    before = ask_both_ways()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS_TO_LIVE)
+        os._exit(children(os.fork) if ask_both_ways() else 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), before and ask_both_ways()
+
+
+def multiprocessing_pool() -> tuple[int, bool]:
+    before = ask_both_ways()
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        right = pool.map_async(ask, range(CHILDREN), chunksize=1).get(SECONDS_TO_LIVE)
+    return sum(right), before and ask_both_ways()
+
+
+if __name__ == "__main__":
+    right, parent_right = globals()[sys.argv[1]]()
+    print(json.dumps({"right": right, "parent_right": parent_right}))
