@@ -54,8 +54,7 @@ def build(target: str, tag: str) -> Path | str:
     if not (binaries / "maturin").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
         pip: list[str | Path] = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        done = subprocess.run([*pip, "-c", ROOT / "requirements-dev.txt", "maturin", ZIG], check=False)
-        if done.returncode != 0:
+        if subprocess.run([*pip, "-c", ROOT / "requirements-dev.txt", "maturin", ZIG], check=False).returncode != 0:
             return "maturin and ziglang could not be installed"
     for old in DIST.glob(f"*{tag.split('_', maxsplit=1)[0]}*_{target.split('-', maxsplit=1)[0]}.whl"):
         old.unlink()
