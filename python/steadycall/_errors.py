@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from email.message import Message
-    from typing import Any, Self
+    from typing import Any
 
     from ._records import AttemptRecord
 
