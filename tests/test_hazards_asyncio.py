@@ -133,7 +133,8 @@ def test_cancelling_at_any_moment_gives_the_own_answer_or_cancelled_error_and_no
         return ends
 
     def asked(server: FakeServer, number: int) -> bool:
-        return bool(server.requests) and server.requests[-1].json() == {"id": number}
+        # Among the last: a request that was cancelled may be read after the one that followed it.
+        return any(request.json() == {"id": number} for request in server.requests[-5:])
 
     assert asyncio.run(main()) == {"answer", "cancelled"}
     gc.collect()
