@@ -42,13 +42,33 @@ async def many_and(then: object) -> None:
 
 
 def loop_without_end() -> None:
-    asyncio.run(many_and(lambda: None) if False else acall_on())
+    asyncio.run(acall_on())
 
 
 def daemon_threads() -> None:
     for work in (wait_silently, wait_silently, call_on, call_on):
         in_daemon_thread(work)
     time.sleep(0.2)
+
+
+def observers_at_work() -> None:
+    # What runs at the moment of the exit is Python code that the native module called.
+    def retry_on() -> None:
+        while True:
+            try:
+                steadycall.call(f"{ECHO}/busy", {}, sleep=lambda _: None, on_retry=lambda _: time.sleep(0.001))
+            except steadycall.HTTPStatusError:
+                pass
+
+    for _ in range(4):
+        in_daemon_thread(retry_on)
+    time.sleep(0.2)
+
+
+def loops_in_daemon_threads() -> None:
+    for _ in range(4):
+        in_daemon_thread(loop_without_end)
+    time.sleep(0.3)
 
 
 def tasks() -> None:

@@ -19,6 +19,14 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// The wall clock in seconds since the epoch; `None` when it stands before it.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn wall() -> Option<f64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().map(|since| since.as_secs_f64())
+}
+
 /// Waits until `instant`; needs a tokio runtime with its timer on.
 #[allow(clippy::disallowed_methods, reason = "the one sleeper")]
 pub fn sleep_until(instant: Instant) -> Sleep {

@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
 use steadycall_core::classify::{Answer, Dialect, classify as judge};
 
 use crate::{convert, records};
@@ -53,27 +52,13 @@ pub fn classify<'py>(
     judge(&answer).map(|failure| records::failure(py, &failure)).transpose()
 }
 
-/// Headers as they came: a mapping or pairs; what is no text is left out, since it cannot say anything.
+/// Headers as they came; a value that is no text is left out, since it cannot say anything.
 fn pairs(headers: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>)>> {
-    if headers.is_none() {
-        return Ok(Vec::new());
-    }
-    let refuse = || {
-        let allowed = "a mapping or pairs of names and values";
-        convert::config_error(headers.py(), "headers", "an object of another kind", allowed)
-    };
-    if headers.is_instance_of::<PyString>() {
-        return Err(refuse());
-    }
-    let items = match headers.cast::<PyDict>() {
-        Ok(dict) => dict.items().into_any(),
-        Err(_) if headers.hasattr("items")? => headers.call_method0("items")?,
-        Err(_) => headers.clone(),
-    };
     let mut found = Vec::new();
-    for pair in items.try_iter().map_err(|_| refuse())? {
-        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract().map_err(|_| refuse())?;
-        let name: String = name.extract().map_err(|_| refuse())?;
+    for (name, value) in convert::pairs(headers)? {
+        let name: String = name.extract().map_err(|_| {
+            convert::config_error(name.py(), "headers", "a name of another kind", "named by texts")
+        })?;
         if let Some(value) = convert::text_or_bytes_utf8(&value) {
             found.push((name, value));
         }

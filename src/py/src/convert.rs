@@ -129,52 +129,68 @@ pub fn timeouts(value: &Bound<'_, PyAny>) -> PyResult<Timeouts> {
 
 /// Adds the caller's headers, a mapping or pairs, over ours.
 pub fn headers(value: &Bound<'_, PyAny>, into: &mut HeaderMap) -> PyResult<()> {
-    if value.is_none() {
-        return Ok(());
-    }
-    if let Ok(dict) = value.cast::<PyDict>() {
-        return dict.iter().try_for_each(|(name, content)| header(&name, &content, into, true));
-    }
-    let pairs = if value.hasattr("items")? { value.call_method0("items")? } else { value.clone() };
-    let allowed = "a mapping or pairs of names and values";
-    let refuse = || config_error(value.py(), "headers", "an object of another kind", allowed);
-    if pairs.is_instance_of::<PyString>() || pairs.is_instance_of::<PyBytes>() {
-        return Err(refuse());
-    }
     // Pairs may name a header twice on purpose; only the first of a name replaces what we would have sent.
     let mut seen: Vec<HeaderName> = Vec::new();
-    for pair in pairs.try_iter().map_err(|_| refuse())? {
-        let (name, content): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract().map_err(|_| refuse())?;
+    for (name, content) in pairs(value)? {
         let parsed = header_name(&name)?;
         let first = !seen.contains(&parsed);
+        header(&parsed, &content, into, first)?;
         seen.push(parsed);
-        header(&name, &content, into, first)?;
     }
     Ok(())
 }
 
+/// The names and values of headers given as a mapping or as pairs; `None` is no headers.
+pub fn pairs<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    if value.is_none() {
+        return Ok(Vec::new());
+    }
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        return Ok(dict.iter().collect());
+    }
+    let refuse = || {
+        let allowed = "a mapping or pairs of names and values";
+        config_error(value.py(), "headers", "an object of another kind", allowed)
+    };
+    if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
+        return Err(refuse());
+    }
+    let items = if value.hasattr("items")? { value.call_method0("items")? } else { value.clone() };
+    let mut found = Vec::new();
+    for item in items.try_iter().map_err(|_| refuse())? {
+        let item = item?;
+        if item.is_instance_of::<PyString>() {
+            return Err(refuse());
+        }
+        let pair: Vec<Bound<'py, PyAny>> = item.try_iter().map_err(|_| refuse())?.collect::<PyResult<_>>()?;
+        let [name, content] = <[Bound<'py, PyAny>; 2]>::try_from(pair).map_err(|_| refuse())?;
+        found.push((name, content));
+    }
+    Ok(found)
+}
+
 fn header(
-    name: &Bound<'_, PyAny>,
+    name: &HeaderName,
     content: &Bound<'_, PyAny>,
     into: &mut HeaderMap,
     replace: bool,
 ) -> PyResult<()> {
-    let parsed = header_name(name)?;
-    let field = || format!("headers[{:?}]", parsed.as_str());
-    if matches!(parsed.as_str(), "content-length" | "transfer-encoding") {
-        return Err(config_error(name.py(), &field(), "a value", "left out: the body's own length is sent"));
+    let py = content.py();
+    let field = || format!("headers[{:?}]", name.as_str());
+    if matches!(name.as_str(), "content-length" | "transfer-encoding") {
+        return Err(config_error(py, &field(), "a value", "left out: the body's own length is sent"));
     }
     let bytes = text_or_bytes(content);
     let mut checked = bytes.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok()).ok_or_else(|| {
         // The value may be a key, so it is not shown.
         let allowed = "text without line breaks or control characters, in latin-1";
-        config_error(name.py(), &field(), "a value that cannot be sent", allowed)
+        config_error(py, &field(), "a value that cannot be sent", allowed)
     })?;
-    checked.set_sensitive(parsed == http::header::AUTHORIZATION || parsed.as_str().contains("key"));
+    checked.set_sensitive(*name == http::header::AUTHORIZATION || name.as_str().contains("key"));
     if replace {
-        into.insert(parsed, checked);
+        into.insert(name.clone(), checked);
     } else {
-        into.append(parsed, checked);
+        into.append(name.clone(), checked);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! code runs: a method takes the work out, and puts it back.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyRecursionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use steadycall_core::call::{Call, End, Report, Step, StopReason};
 use steadycall_core::classify;
 use steadycall_core::failure::Failure;
 use steadycall_core::time::{Moment, seconds};
+use steadycall_net::clock::{self, Instant};
 use steadycall_net::dice::Dice;
 use steadycall_net::transport::{Answer, Fault, Limits, Outcome};
 use tokio::sync::Notify;
@@ -55,7 +56,7 @@ struct Clock {
 impl Clock {
     fn start(py: Python<'_>, hooks: &Hooks) -> PyResult<Self> {
         let first_reading = hooks.now.as_ref().map(|now| read(py, now)).transpose()?.unwrap_or(0.0);
-        Ok(Self { origin: Instant::now(), first_reading, moved_on: Duration::ZERO })
+        Ok(Self { origin: clock::now(), first_reading, moved_on: Duration::ZERO })
     }
 
     fn now(&self, py: Python<'_>, hooks: &Hooks) -> PyResult<Moment> {
@@ -356,7 +357,7 @@ impl Work {
             headers: &headers,
             body: &answer.body,
             url: Some(&self.options.target.url),
-            now: wall_clock(),
+            now: clock::wall(),
             dialect: None,
         })
     }
@@ -405,9 +406,4 @@ const REQUEST_ID_HEADERS: [&str; 5] =
 fn request_id(answer: &Answer) -> Option<String> {
     let found = REQUEST_ID_HEADERS.iter().find_map(|name| answer.headers.get(*name))?;
     found.to_str().ok().map(|id| id.chars().take(200).collect())
-}
-
-fn wall_clock() -> Option<f64> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.ok().map(|since| since.as_secs_f64())
 }

@@ -209,7 +209,8 @@ fn write_float(out: &mut Vec<u8>, number: f64) -> Result<(), GiveUp> {
     if !number.is_finite() {
         return Err(GiveUp);
     }
-    write!(out, "{number:?}").map_err(|_| GiveUp)
+    out.extend_from_slice(zmij::Buffer::new().format_finite(number).as_bytes());
+    Ok(())
 }
 
 /// Lone surrogates have no UTF-8: `json.dumps` writes them as escapes.

@@ -16,6 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use steadycall_net::clock;
 use steadycall_net::lane::Lane;
 use steadycall_net::transport::{Limits, Outcome, Request, Route};
 use tokio::runtime::{Builder, Runtime};
@@ -105,7 +106,8 @@ impl Process {
     }
 
     fn check_out(&self) -> io::Result<Blocking> {
-        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(idle) = idle {
             return Ok(idle);
         }
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -156,7 +158,7 @@ pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Op
                 tokio::select! {
                     biased;
                     outcome = &mut attempt => return Ok(Some(outcome)),
-                    () = tokio::time::sleep(SIGNAL_POLL) => Python::attach(|py| py.check_signals())?,
+                    () = clock::sleep_until(clock::now() + SIGNAL_POLL) => Python::attach(|py| py.check_signals())?,
                 }
             }
         };
