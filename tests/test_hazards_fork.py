@@ -47,8 +47,10 @@ def echo() -> Iterator[FakeServer]:
     [
         "after_calls",
         "while_threads_call",
+        "during_the_first_calls",  # fails if a once-cell guards a look-up: a child that has it half made waits for ever
         "from_another_thread",
         "without_hooks",
+        "that_end_like_any_process",
         "grandchildren",
         "multiprocessing_pool",
     ],

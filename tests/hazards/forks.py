@@ -41,7 +41,7 @@ def ask_both_ways() -> bool:
     return ask(next(numbers)) and ask(next(numbers)) and asyncio.run(aask_many()) and ask(next(numbers))
 
 
-def children(fork: Callable[[], int], count: int = CHILDREN) -> int:
+def children(fork: Callable[[], int], count: int = CHILDREN, leave: Callable[[int], object] = os._exit) -> int:
     """Forks that many children who live at the same time; how many of them got their own answers."""
     living = []
     for number in range(count):
@@ -52,7 +52,7 @@ def children(fork: Callable[[], int], count: int = CHILDREN) -> int:
             try:
                 right = asyncio.run(aask(number)) if number % 2 else ask(number) and ask(number + count)
             finally:
-                os._exit(0 if right else 1)
+                leave(0 if right else 1)
         living.append(child)
     return sum(os.waitpid(child, 0)[1] == 0 for child in living)
 
@@ -64,6 +64,38 @@ def after_calls() -> tuple[int, bool]:
 
 
 def while_threads_call() -> tuple[int, bool]:
+    return ask_both_ways() and children_of_busy_threads(4, CHILDREN)
+
+
+def during_the_first_calls() -> tuple[int, bool]:
+    # What is made or looked up once in a process is being made just now, by threads that no child has.
+    right = 0
+    for _ in range(CHILDREN // 10):
+        parent = os.fork()  # in which nothing was looked up yet
+        if parent == 0:
+            signal.alarm(SECONDS_TO_LIVE + 10)
+            os._exit(ten_of_a_parent_that_begins())
+        if os.waitstatus_to_exitcode(os.waitpid(parent, 0)[1]) != 0:
+            return right, False
+        right += 10
+    return right, True
+
+
+def ten_of_a_parent_that_begins() -> int:
+    enough = threading.Event()
+
+    def want_the_gil() -> None:  # so that whoever lets go of it amid a look-up waits long to go on
+        while not enough.is_set():
+            pass
+
+    for _ in range(2):
+        threading.Thread(target=want_the_gil).start()
+    outcome = children_of_busy_threads(2, 10)
+    enough.set()
+    return 0 if outcome == (10, True) else 1
+
+
+def children_of_busy_threads(threads: int, count: int) -> tuple[int, bool]:
     enough = threading.Event()
     answers = []
 
@@ -75,14 +107,14 @@ def while_threads_call() -> tuple[int, bool]:
         while not enough.is_set():
             answers.append(asyncio.run(aask_many()))
 
-    threads = [threading.Thread(target=target) for target in (call_on, call_on, call_on, acall_on)]
-    for thread in threads:
+    busy = [threading.Thread(target=(acall_on, call_on)[number % 2]) for number in range(threads)]
+    for thread in busy:
         thread.start()
-    right = children(os.fork)
+    right = children(os.fork, count)
     enough.set()
-    for thread in threads:
+    for thread in busy:
         thread.join()
-    return right, len(answers) > len(threads) and all(answers) and ask_both_ways()
+    return right, bool(answers) and all(answers) and ask_both_ways()
 
 
 def from_another_thread() -> tuple[int, bool]:
@@ -98,6 +130,13 @@ def without_hooks() -> tuple[int, bool]:
     # A C library's fork: Python is not told, so os.register_at_fork does not run. PyDLL keeps the GIL for the child.
     before = ask_both_ways()
     right = children(ctypes.PyDLL(None).fork)
+    return right, before and ask_both_ways()
+
+
+def that_end_like_any_process() -> tuple[int, bool]:
+    # With the whole end of an interpreter, in place of _exit: what was inherited must not be joined or dropped there.
+    before = ask_both_ways()
+    right = children(os.fork, leave=sys.exit)
     return right, before and ask_both_ways()
 
 
