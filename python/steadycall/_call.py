@@ -10,7 +10,7 @@ import random
 import sys
 import time
 
-from . import _sleep
+from . import _sleep, _usage, _watch  # noqa: F401  # the last two for the native call: nothing is loaded during one
 from ._errors import ConfigError
 from ._native import PENDING, HttpCall
 from ._time import Deadline, Timeout, read_clock

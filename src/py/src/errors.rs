@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use steadycall_core::call::{Call, Stage, StopReason};
 use steadycall_core::failure::{Failure, Kind, Reason, Sent};
 use steadycall_core::time::Moment;
-use steadycall_net::transport::{Answer, Fault, Phase};
+use steadycall_net::transport::{Answer, Fault, Phase, Url};
 
 use crate::{python, records};
 
@@ -30,6 +30,8 @@ pub struct Target {
     pub host: String,
     /// Scheme, host and path.
     pub url: String,
+    /// All of it, for sending only.
+    pub parsed: Url,
 }
 
 /// An `Error` that says it is our fault.

@@ -4,10 +4,11 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use steadycall_core::policy::{Fields, Policy};
 use steadycall_net::dice::Dice;
 use steadycall_net::lane;
@@ -71,9 +72,9 @@ pub struct Options {
     /// I/O timeouts and the size limit; the attempt's own end is set per attempt.
     pub limits: Limits,
     /// Where it goes, fit for errors and logs.
-    pub target: Target,
-    /// The headers of ours that a caller's set is laid over.
-    ours: HeaderMap,
+    pub target: Arc<Target>,
+    /// Sent on every attempt.
+    key: Option<HeaderValue>,
 }
 
 impl Options {
@@ -114,8 +115,7 @@ impl Options {
         payload: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = url.py();
-        let parsed = http_url(url)?;
-        let target = Target::of(&parsed);
+        let target = target(url)?;
         let allowed = "a whole number of at least 1";
         let most = convert::whole("max_response_bytes", max_response_bytes, allowed)?;
         let max_response_bytes = match u64::try_from(most) {
@@ -135,60 +135,94 @@ impl Options {
             };
             convert::config_error(py, error.field, &error.detail, allowed)
         })?;
-        let mut ours = HeaderMap::with_capacity(8);
-        ours.insert(CONTENT_TYPE, JSON);
-        ours.insert(ACCEPT, ANYTHING);
-        ours.insert(USER_AGENT, AGENT);
-        if let Some(key) = convert::optional_text("idempotency_key", idempotency_key, "a text, or None")? {
-            let value = HeaderValue::from_str(&key).map_err(|_| {
-                let allowed = "visible ASCII text, or None";
-                convert::config_error(py, "idempotency_key", "a text that no header can carry", allowed)
-            })?;
-            ours.insert(HeaderName::from_static("idempotency-key"), value);
-        }
+        let key = idempotency(idempotency_key)?;
         let body = json::write(py, payload)?.into();
-        let mut all = ours.clone();
-        convert::headers(headers, &mut all)?;
-        let request = Arc::new(Request { url: parsed, headers: all, body });
-        Ok(Self { request, route: Arc::new(route), limits, target, ours })
+        let request =
+            Request { url: target.parsed.clone(), headers: all_headers(key.as_ref(), headers)?, body };
+        Ok(Self { request: Arc::new(request), route: Arc::new(route), limits, target, key })
     }
 
     /// Lays the caller's headers over ours for the next attempt.
     pub fn set_headers(&mut self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut all = self.ours.clone();
-        convert::headers(headers, &mut all)?;
+        let headers = all_headers(self.key.as_ref(), headers)?;
         let Request { url, body, .. } = &*self.request;
-        self.request = Arc::new(Request { url: url.clone(), headers: all, body: body.clone() });
+        self.request = Arc::new(Request { url: url.clone(), headers, body: body.clone() });
         Ok(())
     }
 }
 
+/// Our headers with the caller's laid over them.
+fn all_headers(key: Option<&HeaderValue>, callers: &Bound<'_, PyAny>) -> PyResult<HeaderMap> {
+    let mut all = HeaderMap::with_capacity(8);
+    all.insert(CONTENT_TYPE, JSON);
+    all.insert(ACCEPT, ANYTHING);
+    all.insert(USER_AGENT, AGENT);
+    if let Some(key) = key {
+        all.insert(HeaderName::from_static("idempotency-key"), key.clone());
+    }
+    convert::headers(callers, &mut all)?;
+    Ok(all)
+}
+
+fn idempotency(key: &Bound<'_, PyAny>) -> PyResult<Option<HeaderValue>> {
+    let Some(text) = convert::optional_text("idempotency_key", key, "a text, or None")? else {
+        return Ok(None);
+    };
+    let refuse = |_| {
+        let allowed = "visible ASCII text, or None";
+        convert::config_error(key.py(), "idempotency_key", "a text that no header can carry", allowed)
+    };
+    HeaderValue::from_str(&text).map(Some).map_err(refuse)
+}
+
 impl Target {
-    fn of(url: &Url) -> Self {
-        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-        let host = format!("{}{port}", url.host_str().unwrap_or_default());
-        Self { url: format!("{}://{host}{}", url.scheme(), url.path()), host }
+    fn of(parsed: Url) -> Self {
+        let port = parsed.port().map_or_else(String::new, |port| format!(":{port}"));
+        let host = format!("{}{port}", parsed.host_str().unwrap_or_default());
+        Self { url: format!("{}://{host}{}", parsed.scheme(), parsed.path()), host, parsed }
     }
 }
 
-fn http_url(value: &Bound<'_, PyAny>) -> PyResult<Url> {
-    let py = value.py();
-    let allowed = "an http or https URL with a host and without credentials";
-    // A URL may hold a key, so it is not shown.
-    let refuse = |what: &str| convert::config_error(py, "url", what, allowed);
-    let text: String = value.extract().map_err(|_| refuse("something that is no str"))?;
-    if text.chars().any(char::is_control) {
-        return Err(refuse("one with control characters"));
+/// Targets of late, because a service asks the same few URLs all day: parsing one costs more than any other argument.
+static TARGETS: Mutex<Vec<(String, Arc<Target>)>> = Mutex::new(Vec::new());
+const TARGETS_KEPT: usize = 16;
+
+fn target(url: &Bound<'_, PyAny>) -> PyResult<Arc<Target>> {
+    let text = url.cast::<PyString>().map_err(|_| bad_url(url.py(), "something that is no str"))?;
+    let text = text.to_str().map_err(|_| bad_url(url.py(), "one with lone surrogates"))?;
+    // Never waited for: in a child of fork the thread that held it may be gone.
+    let kept = TARGETS.try_lock().ok().and_then(|targets| {
+        targets.iter().find(|(known, _)| known == text).map(|(_, target)| Arc::clone(target))
+    });
+    if let Some(target) = kept {
+        return Ok(target);
     }
-    let url = Url::parse(&text).map_err(|_| refuse("one that cannot be read"))?;
+    let target = Arc::new(Target::of(http_url(url.py(), text)?));
+    if let Ok(mut targets) = TARGETS.try_lock() {
+        targets.insert(0, (text.to_owned(), Arc::clone(&target)));
+        targets.truncate(TARGETS_KEPT);
+    }
+    Ok(target)
+}
+
+fn bad_url(py: Python<'_>, what: &str) -> PyErr {
+    // A URL may hold a key, so it is not shown.
+    convert::config_error(py, "url", what, "an http or https URL with a host and without credentials")
+}
+
+fn http_url(py: Python<'_>, text: &str) -> PyResult<Url> {
+    if text.chars().any(char::is_control) {
+        return Err(bad_url(py, "one with control characters"));
+    }
+    let url = Url::parse(text).map_err(|_| bad_url(py, "one that cannot be read"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(refuse(&format!("one with the scheme {:?}", url.scheme())));
+        return Err(bad_url(py, &format!("one with the scheme {:?}", url.scheme())));
     }
     if url.host_str().is_none_or(str::is_empty) {
-        return Err(refuse("one without a host"));
+        return Err(bad_url(py, "one without a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse("one with credentials (send an Authorization header)"));
+        return Err(bad_url(py, "one with credentials (send an Authorization header)"));
     }
     Ok(url)
 }
@@ -243,8 +277,10 @@ fn environment() -> u64 {
         "SSL_CERT_DIR",
     ];
     let mut hasher = DefaultHasher::new();
-    for name in NAMES {
-        std::env::var_os(name).hash(&mut hasher);
+    for (at, name) in NAMES.iter().enumerate() {
+        if let Some(value) = std::env::var_os(name) {
+            (at, value).hash(&mut hasher);
+        }
     }
     hasher.finish()
 }

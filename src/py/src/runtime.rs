@@ -141,7 +141,7 @@ impl Blocking {
 /// on. `stop` ends it from another thread. A panic in the core comes out as an `Error` that says it is our fault.
 pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Option<Outcome>> {
     let process = Process::current();
-    let poll_signals = on_main_thread(py)?;
+    let poll_signals = on_main_thread(py, process)?;
     py.detach(|| {
         let blocking = process.check_out()?;
         let Blocking { runtime, lane } = &blocking;
@@ -182,18 +182,18 @@ pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Op
 
 thread_local! {
     /// Whether this thread runs Python's signal handlers, and in which process that was found out.
-    static IS_MAIN: Cell<(u32, bool)> = const { Cell::new((0, false)) };
+    static IS_MAIN: Cell<(*const Process, bool)> = const { Cell::new((std::ptr::null(), false)) };
 }
 
-fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
-    let pid = std::process::id();
+fn on_main_thread(py: Python<'_>, process: &Process) -> PyResult<bool> {
+    let here: *const Process = process;
     let (asked_in, known) = IS_MAIN.get();
-    if asked_in == pid {
+    if asked_in == here {
         return Ok(known);
     }
     let main = python::main_thread(py)?.call0()?.getattr("ident")?;
     let answer = main.eq(python::get_ident(py)?.call0()?)?;
-    IS_MAIN.set((pid, answer));
+    IS_MAIN.set((here, answer));
     Ok(answer)
 }
 
