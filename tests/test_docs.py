@@ -104,6 +104,7 @@ def run(page: Path, sample: Sample, server: FakeServer, names: dict[str, Any], r
     for name, value in list(names.items()):
         if name.startswith("test_") and value is not before.get(name) and inspect.isfunction(value):
             arguments = {wanted: request.getfixturevalue(wanted) for wanted in inspect.signature(value).parameters}
+            names["waits"].clear()
             if arguments or f"\n{name}()" not in sample.source:
                 done = value(**arguments)
                 if inspect.iscoroutine(done):

@@ -41,10 +41,20 @@ PYTHON_ORDER = [
 ]
 
 # Imports that go up: (crate, file's module, module it uses) to why it is so.
-UPWARD: dict[tuple[str, str, str], str] = {}
+UPWARD = {
+    ("core", "failure", "classify"): "a Failure tells its dialect by the enum that stands with the tables of dialects",
+    ("py", "bridge", "http_call"): "a delivered outcome is judged by the call that waits for it",
+    (
+        "py",
+        "runtime",
+        "bridge",
+    ): "what must not cross a fork is one object, and the queues of event loops are part of it",
+}
 
 # Files longer than 400 lines without their tests, and why they stay one.
-LONG: dict[str, str] = {}
+LONG = {
+    "src/py/src/http_call.rs": "one class with the parameters of `call` listed one by one",
+}
 
 MOST_LINES = 400
 
