@@ -81,12 +81,19 @@ def test_uvloop_runs_calls_and_closes_the_sockets_of_cancelled_ones(echo: FakeSe
 
 def test_a_loop_closed_with_calls_in_flight_disturbs_nobody(echo: FakeServer) -> None:
     # Fails if the background thread called into the loop: it would raise "Event loop is closed" there.
-    with FakeServer(lambda request: Answer(json=request.json(), delay=0.1)) as slow:
+    loop_is_closed = threading.Event()
+
+    def answer_then(request: Request) -> Answer:
+        loop_is_closed.wait(10)
+        return Answer(json=request.json())
+
+    with FakeServer(answer_then) as slow:
         loop = asyncio.new_event_loop()
         tasks = [loop.create_task(steadycall.acall(slow.url, {})) for _ in range(20)]
         loop.run_until_complete(slow.await_for(lambda s: s.in_flight == 20))
         loop.close()
         assert asyncio.run(ask_many(echo))
+        loop_is_closed.set()
         slow.wait_for(lambda s: s.in_flight == 0)  # the answers arrive, and nobody is there
         assert asyncio.run(ask_many(echo))
         for task in tasks:

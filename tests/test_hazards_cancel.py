@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import steadycall
-from steadycall.testing import Answer, FakeServer
+from steadycall.testing import Answer, FakeServer, Request
 
 IN_FLIGHT = 100
 
@@ -137,15 +138,21 @@ def test_cancelling_at_any_moment_gives_the_own_answer_or_cancelled_error_and_no
 
 
 def test_cancelling_one_of_many_leaves_the_others_alone() -> None:
-    with FakeServer(lambda request: Answer(json=request.json(), delay=0.1)) as server:
+    all_are_here = threading.Event()
 
-        async def main() -> list[Any]:
-            tasks = [asyncio.create_task(steadycall.acall(server.url, number)) for number in range(40)]
-            await server.await_for(lambda s: s.in_flight == 40)
-            for task in tasks[::2]:
-                task.cancel()
-            return await asyncio.gather(*tasks, return_exceptions=True)
+    def answer_then(request: Request) -> Answer:
+        all_are_here.wait(10)
+        return Answer(json=request.json())
 
+    async def main() -> list[Any]:
+        tasks = [asyncio.create_task(steadycall.acall(server.url, number)) for number in range(40)]
+        await server.await_for(lambda s: s.in_flight == 40)
+        for task in tasks[::2]:
+            task.cancel()
+        all_are_here.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    with FakeServer(answer_then) as server:
         ends = asyncio.run(main())
     assert ends[1::2] == list(range(1, 40, 2))
     assert {type(end) for end in ends[::2]} == {asyncio.CancelledError}

@@ -101,7 +101,7 @@ def main() -> dict[str, Any]:
             "loops": lambda count: [asyncio.run(acall_them(100)) for _ in range(count // 100)],
         }[MODE]
         make(WARM_UP)
-        before, types_before = held(), types()
+        types_before, before = types(), held()
         make(CALLS - WARM_UP)
         after, types_after = held(), types()
     more = {name: after[name] - before[name] for name in before}
