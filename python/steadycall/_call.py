@@ -195,7 +195,9 @@ def _check_sleep(sleep: Sleep, *, may_be_awaited: bool) -> None:
         raise ConfigError("sleep", repr(sleep), "a callable that takes seconds, or None")
     code = getattr(sleep, "__code__", None)
     if not may_be_awaited and code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
-        raise ConfigError("sleep", repr(sleep), "a plain callable that takes seconds (a coroutine function needs acall)")
+        raise ConfigError(
+            "sleep", repr(sleep), "a plain callable that takes seconds (a coroutine function needs acall)"
+        )
 
 
 def _cooperative(one: HttpCall) -> Callable[[], Any]:
