@@ -337,7 +337,9 @@ def test_an_answer_larger_than_allowed_is_refused(server, call):
 
 def test_the_request_is_a_json_post_with_the_callers_headers_over_ours(server, call):
     server.answer("*", OK)
-    call(server.url_for("/v1/x?key=k"), {"näme": [1, None]}, headers={"Authorization": "Bearer t", "user-agent": "mine"})
+    call(
+        server.url_for("/v1/x?key=k"), {"näme": [1, None]}, headers={"Authorization": "Bearer t", "user-agent": "mine"}
+    )
     request = server.requests[0]
     assert (request.method, request.path, request.query) == ("POST", "/v1/x", "key=k")
     assert request.json() == {"näme": [1, None]}
@@ -536,9 +538,7 @@ def test_secrets_are_in_no_error_text(server, call):
     server.answer("*", 400, Answer(reset="before"), Answer(body=b"<html>SECRET</html>"))
     for _ in range(3):
         with pytest.raises(steadycall.CallError) as caught:
-            call(
-                server.url_for("/p?key=SECRET"), {"prompt": "SECRET"}, tries=1, headers={"authorization": "SECRET"}
-            )
+            call(server.url_for("/p?key=SECRET"), {"prompt": "SECRET"}, tries=1, headers={"authorization": "SECRET"})
         error = caught.value
         shown = [str(error), repr(error), error.why, error.safe_message, repr(error.attempts), repr(error.args)]
         assert not any("SECRET" in text for text in shown)
