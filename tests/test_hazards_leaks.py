@@ -60,5 +60,6 @@ def test_10000_calls_leave_nothing_behind(server: FakeServer, mode: str, bridge:
     assert more["threads"] <= (2 if bridge == "own bridge" else 50), more
     assert more["python_threads"] == 0, more
     assert more["objects"] <= 100, more
-    assert more["blocks"] <= 1000, more
+    # Free lists and tables make it some hundred more or less, however many calls there are; a leak is one a call.
+    assert more["blocks"] <= 3000, more
     assert more["mib"] <= 8, more
