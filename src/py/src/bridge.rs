@@ -18,6 +18,7 @@ use steadycall_net::transport::Outcome;
 use tokio::task::AbortHandle;
 
 use crate::http_call::HttpCall;
+use crate::python::Inside;
 use crate::runtime::{Process, Sending};
 use crate::{convert, errors, python};
 
@@ -108,6 +109,7 @@ impl Running {
 /// otherwise. Cancelling the awaitable alone does not end the attempt: whoever awaits it aborts it.
 pub fn start<'py>(call: &Bound<'py, HttpCall>, sending: Sending) -> PyResult<(Bound<'py, PyAny>, Running)> {
     let py = call.py();
+    let _inside = Inside::enter(py);
     let event_loop = running_loop(py)?;
     let background = Process::current().background()?;
     let lane = background.lane.clone();
@@ -116,7 +118,7 @@ pub fn start<'py>(call: &Bound<'py, HttpCall>, sending: Sending) -> PyResult<(Bo
     };
     let this = bridge.get();
     let id = this.next_id.fetch_add(1, Ordering::Relaxed);
-    let future = event_loop.call_method0(pyo3::intern!(py, "create_future"))?;
+    let future = event_loop.call_method0(python::name!(py, "create_future")?)?;
     let waiting = Waiting { call: call.clone().unbind(), future: future.clone().unbind() };
     lock(&this.waiting).insert(id, waiting);
     let envelope = Envelope { mailbox: Arc::clone(&this.mailbox), id, outcome: None };
@@ -131,6 +133,7 @@ pub fn start<'py>(call: &Bound<'py, HttpCall>, sending: Sending) -> PyResult<(Bo
 impl Bridge {
     /// Called by the loop when its pipe is readable, on the loop's thread with the GIL.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        let _inside = Inside::enter(py);
         let _ = (&self.mailbox.reader).read(&mut [0; 16])?;
         self.mailbox.signalled.store(false, Ordering::Release);
         let mut letters = std::mem::take(&mut *lock(&self.left_over));
@@ -159,7 +162,7 @@ impl Bridge {
 
 fn deliver(py: Python<'_>, waiting: Waiting, outcome: Option<Outcome>) -> PyResult<()> {
     let future = waiting.future.bind(py);
-    if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
+    if future.call_method0(python::name!(py, "done")?)?.is_truthy()? {
         return Ok(());
     }
     let resolved = match outcome {
@@ -167,8 +170,8 @@ fn deliver(py: Python<'_>, waiting: Waiting, outcome: Option<Outcome>) -> PyResu
         None => Err(errors::our_fault(py, "a panic while sending")),
     };
     match resolved {
-        Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
-        Err(error) => future.call_method1(pyo3::intern!(py, "set_exception"), (error,))?,
+        Ok(value) => future.call_method1(python::name!(py, "set_result")?, (value,))?,
+        Err(error) => future.call_method1(python::name!(py, "set_exception")?, (error,))?,
     };
     Ok(())
 }
@@ -226,7 +229,7 @@ fn bridge_for<'py>(event_loop: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
             left_over: Mutex::default(),
         },
     )?;
-    match event_loop.call_method1(pyo3::intern!(py, "add_reader"), (fd, bridge.getattr("drain")?)) {
+    match event_loop.call_method1(python::name!(py, "add_reader")?, (fd, bridge.getattr("drain")?)) {
         Ok(_) => {}
         Err(error) if error.is_instance_of::<PyNotImplementedError>(py) => return Ok(None),
         Err(error) => return Err(error),
@@ -275,6 +278,10 @@ fn start_elsewhere<'py>(
     let call = call.clone().unbind();
     let awaitable = pyo3_async_runtimes::tokio::future_into_py(py, async move {
         let outcome = task.await.ok();
+        if python::exiting() {
+            // Delivering it would run Python code on this thread while the interpreter ends.
+            return std::future::pending().await;
+        }
         Python::attach(|py| match outcome {
             Some(outcome) => call.get().keep(py, outcome),
             None => Err(errors::our_fault(py, "a panic while sending")),

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyRecursionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use steadycall_core::call::{Call, End, Report, Step, StopReason};
 use steadycall_core::classify;
 use steadycall_core::failure::Failure;
@@ -21,6 +20,7 @@ use tokio::sync::Notify;
 use crate::bridge::{self, Running};
 use crate::errors::{self, Last};
 use crate::options::{Hooks, Options};
+use crate::python::{Inside, Kept};
 use crate::runtime::{self, Sending};
 use crate::{json, python, records};
 
@@ -73,9 +73,9 @@ fn read(py: Python<'_>, now: &Py<PyAny>) -> PyResult<f64> {
 }
 
 /// What `attempt` and the awaitable of `start` give when there is no good answer yet.
-pub fn pending(py: Python<'_>) -> PyResult<&Py<PyAny>> {
-    static PENDING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    PENDING.get_or_try_init(py, || Ok(py.import("builtins")?.getattr("object")?.call0()?.unbind()))
+pub fn pending(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    static PENDING: Kept = Kept::new();
+    Ok(PENDING.get(py, || py.import("builtins")?.getattr("object")?.call0())?.clone().unbind())
 }
 
 #[pymethods]
@@ -106,6 +106,7 @@ impl HttpCall {
         ca_bundle: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = url.py();
+        let _inside = Inside::enter(py);
         let mut hooks = Hooks::new(on_retry, on_end, draw, clock)?;
         let (policy, spent) = Options::policy(
             &mut hooks,
@@ -135,6 +136,7 @@ impl HttpCall {
 
     /// Replaces the caller's headers for the next attempt.
     fn set_headers(&self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _inside = Inside::enter(headers.py());
         self.with(|work| work.options.set_headers(headers))
     }
 
@@ -145,7 +147,8 @@ impl HttpCall {
         let sending = self.prepare(py)?;
         match runtime::block_on(py, &sending, &self.stop)? {
             Some(outcome) => self.settle(py, outcome),
-            None => Err(PyRuntimeError::new_err("the call was aborted")),
+            // Aborted by whoever waited for it, who has something else to raise.
+            None => pending(py),
         }
     }
 
@@ -164,7 +167,7 @@ impl HttpCall {
     fn collect(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.with(|work| Ok(work.kept.take()))? {
             Some(outcome) => self.settle(py, outcome),
-            None => Ok(pending(py)?.clone_ref(py)),
+            None => pending(py),
         }
     }
 
@@ -172,6 +175,7 @@ impl HttpCall {
     ///
     /// Raises what the call ends with when there is no next one.
     fn decide(&self, py: Python<'_>) -> PyResult<f64> {
+        let _inside = Inside::enter(py);
         self.with(|work| {
             let now = work.clock.now(py, &self.hooks)?;
             let Work { call, dice, .. } = &mut *work;
@@ -202,6 +206,7 @@ impl HttpCall {
 
     /// Told that the wait is over. What a fake sleep did not move the clock by is added to the call's own time.
     fn slept(&self, py: Python<'_>) -> PyResult<()> {
+        let _inside = Inside::enter(py);
         self.with(|work| {
             let Some((wait, since)) = work.waiting.take() else { return Ok(()) };
             let moved = work.clock.now(py, &self.hooks)?.since(since);
@@ -236,7 +241,7 @@ impl HttpCall {
     pub fn keep(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
         self.with(|work| {
             work.kept = Some(outcome);
-            Ok(pending(py)?.clone_ref(py))
+            pending(py)
         })
     }
 
@@ -251,6 +256,7 @@ impl HttpCall {
 
     /// Asks the engine for the next attempt.
     fn prepare(&self, py: Python<'_>) -> PyResult<Sending> {
+        let _inside = Inside::enter(py);
         self.with(|work| {
             let now = work.clock.now(py, &self.hooks)?;
             match work.call.next(|| 0.0, now) {
@@ -269,6 +275,7 @@ impl HttpCall {
 
     /// Judges what an attempt brought: the parsed answer, or `PENDING` after a failure.
     fn settle(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+        let _inside = Inside::enter(py);
         self.with(|work| {
             let Outcome { result, replays, fully_sent, received } = outcome;
             // An error body that was cut short is still that error.
@@ -307,7 +314,7 @@ impl HttpCall {
                     report.failure = Some(failure.clone());
                     work.call.record(report, now);
                     work.last = Some(Last { failure, found, fully_sent, parse_error });
-                    Ok(pending(py)?.clone_ref(py))
+                    pending(py)
                 }
             }
         })

@@ -26,6 +26,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     json::register(module)?;
     let after_fork = wrap_pyfunction!(runtime::after_fork_in_child, module)?;
+    let at_exit = wrap_pyfunction!(python::at_exit, module)?;
+    py.import("atexit")?.call_method1("register", (at_exit,))?;
     let os = py.import("os")?;
     if let Ok(register) = os.getattr("register_at_fork") {
         let hooks = PyDict::new(py);

@@ -141,7 +141,7 @@ impl Blocking {
 /// on. `stop` ends it from another thread. A panic in the core comes out as an `Error` that says it is our fault.
 pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Option<Outcome>> {
     let process = Process::current();
-    let poll_signals = on_main_thread(py, process)?;
+    let poll_signals = on_main_thread(py)?;
     py.detach(|| {
         let blocking = process.check_out()?;
         let Blocking { runtime, lane } = &blocking;
@@ -185,8 +185,9 @@ thread_local! {
     static IS_MAIN: Cell<(*const Process, bool)> = const { Cell::new((std::ptr::null(), false)) };
 }
 
-fn on_main_thread(py: Python<'_>, process: &Process) -> PyResult<bool> {
-    let here: *const Process = process;
+/// Whether the calling thread is the one that runs Python's signal handlers.
+pub fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let here: *const Process = Process::current();
     let (asked_in, known) = IS_MAIN.get();
     if asked_in == here {
         return Ok(known);
