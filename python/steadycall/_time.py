@@ -114,4 +114,4 @@ class Timeout:
     write: Seconds | None = 30.0
     """Longest standstill while the request is being written."""
     pool: Seconds | None = 30.0
-    """Longest wait for a connection of the pool."""
+    """Longest wait for a connection of the pool; the pool is not limited yet, so no call waits for it."""
