@@ -254,6 +254,23 @@ def test_a_refused_connection_is_a_url_error_that_was_never_sent(call):
     assert len(waits) == 1
 
 
+def test_a_connection_that_fails_behind_a_proxy_names_the_proxy(call, monkeypatch):
+    with FakeServer() as gone:
+        proxy = gone.url.removeprefix("http://")
+    with pytest.raises(steadycall.ConnectError, match=f"through the proxy {proxy}"):
+        call("http://llm.invalid/", proxy=f"http://user:SECRET@{proxy}", tries=1)
+    monkeypatch.delenv("NO_PROXY")
+    monkeypatch.setenv("HTTP_PROXY", f"http://user:SECRET@{proxy}")
+    with pytest.raises(steadycall.ConnectError, match="with HTTP_PROXY set") as caught:
+        call("http://llm.invalid/", tries=1)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_a_clock_that_gives_no_number_is_refused(server, call):
+    with pytest.raises(steadycall.ConfigError, match="clock"):
+        call(server.url, clock=lambda: "noon")
+
+
 @pytest.mark.parametrize("fault", [{"reset": "before"}, {"reset": "headers"}, {"reset": "body"}, {"garbage": b""}])
 def test_a_broken_connection_is_retried(server, call, fault):
     server.answer("*", Answer(json={"a": "b" * 100}, **fault), OK)
@@ -315,6 +332,14 @@ def test_a_web_page_is_not_asked_for_again(server, call):
         call(server.url)
     assert len(server.requests) == 1
     assert caught.value.body.startswith(b"<!doctype")
+
+
+@pytest.mark.parametrize("status", [204, 205])
+def test_a_status_without_content_is_not_asked_for_again(server, call, status):
+    server.answer("*", Answer(status))
+    with pytest.raises(steadycall.ResponseError, match="no answer"):
+        call(server.url, sleep=[].append)
+    assert len(server.requests) == 1
 
 
 def test_json_too_deep_for_python_is_a_response_error(server, call):

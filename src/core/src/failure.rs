@@ -216,6 +216,8 @@ reasons! {
     Truncated Call "truncated" "The answer ends in the middle.";
     /// When a 2xx carries no body at all.
     EmptyBody Call "empty_body" "The answer is empty.";
+    /// When the status itself says that there is no body (204, 205): asking again would only be billed again.
+    NoContent Permanent "no_content" "The server did what was asked and says that there is no answer.";
     /// When a web page came instead of an answer.
     HtmlPage Permanent "html_page" "A web page came instead of an answer.";
     /// When the body is neither JSON nor cut short.

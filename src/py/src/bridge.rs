@@ -17,10 +17,10 @@ use pyo3::prelude::*;
 use steadycall_net::transport::Outcome;
 use tokio::task::AbortHandle;
 
+use crate::exit::Inside;
 use crate::http_call::HttpCall;
-use crate::python::Inside;
 use crate::runtime::{Process, Sending};
-use crate::{convert, errors, python};
+use crate::{convert, errors, exit, python};
 
 /// A drain stops after this many bytes of answers and lets the loop breathe: parsing them takes its thread.
 const DRAIN_BYTES: usize = 1024 * 1024;
@@ -278,7 +278,7 @@ fn start_elsewhere<'py>(
     let call = call.clone().unbind();
     let awaitable = pyo3_async_runtimes::tokio::future_into_py(py, async move {
         let outcome = task.await.ok();
-        if python::exiting() {
+        if exit::exiting() {
             // Delivering it would run Python code on this thread while the interpreter ends.
             return std::future::pending().await;
         }

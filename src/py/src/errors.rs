@@ -34,6 +34,14 @@ pub struct Target {
     pub parsed: Url,
 }
 
+/// A target, and the proxy that stands before it: a failed connection is the proxy's as often as the host's.
+pub struct Whither<'a> {
+    /// Where the call goes.
+    pub to: &'a Target,
+    /// "through the proxy HOST", or which variable of the environment names one.
+    pub via: Option<String>,
+}
+
 /// An `Error` that says it is our fault.
 pub fn our_fault(py: Python<'_>, what: &str) -> PyErr {
     let text = format!("steadycall failed inside ({what}); this is a bug in steadycall, please report it");
@@ -49,7 +57,7 @@ pub fn gave_up(
     call: &Call,
     stop: StopReason,
     last: Option<&Last>,
-    target: &Target,
+    target: &Whither<'_>,
     now: Moment,
 ) -> PyResult<PyErr> {
     let cause = last.map(|last| failed(py, call, stop, last, target, now)).transpose()?;
@@ -70,7 +78,7 @@ fn failed(
     call: &Call,
     stop: StopReason,
     last: &Last,
-    target: &Target,
+    target: &Whither<'_>,
     now: Moment,
 ) -> PyResult<PyErr> {
     let fields = common(py, call, stop, Some(last), now)?;
@@ -78,7 +86,7 @@ fn failed(
     let (name, body, status) = match &last.found {
         Ok(answer) if is_success(answer.status) => ("ResponseError", &answer.body, Some(answer.status)),
         Ok(answer) => {
-            fields.set_item("url", &target.url)?;
+            fields.set_item("url", &target.to.url)?;
             fields.set_item("code", answer.status)?;
             fields.set_item("msg", phrase(answer.status))?;
             fields.set_item("header_pairs", header_pairs(py, answer)?)?;
@@ -174,16 +182,17 @@ const fn phase_name(phase: Phase) -> &'static str {
 }
 
 /// What happened, how far it got, why it stopped, in one sentence.
-fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Target) -> String {
+fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither<'_>) -> String {
     let count = call.records().len();
     let attempts = if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") };
     let Some(last) = last else {
-        return format!("the deadline had passed before a request to {} could be sent", target.host);
+        return format!("the deadline had passed before a request to {} could be sent", target.to.host);
     };
     let code = last.failure.provider_code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
+    let via = target.via.as_ref().map_or_else(String::new, |via| format!(" {via}"));
     let what = match &last.found {
-        Ok(answer) => format!("HTTP {} {} from {}{code}", answer.status, phrase(answer.status), target.host),
-        Err(fault) => format!("no whole answer from {} ({})", target.host, fault.detail),
+        Ok(answer) => format!("{} from {}{code}", named(answer.status), target.to.host),
+        Err(fault) => format!("no whole answer from {}{via} ({})", target.to.host, fault.detail),
     };
     let reason = last.failure.reason.sentence();
     let policy = call.policy();
@@ -230,6 +239,11 @@ fn advice(last: &Last) -> &'static str {
 
 fn hint_seconds(failure: &Failure) -> String {
     failure.hint.as_ref().map_or_else(String::new, |hint| hint.seconds.to_string())
+}
+
+/// "HTTP 503 Service Unavailable", or "HTTP 529" where nobody agreed on words.
+fn named(status: u16) -> String {
+    format!("HTTP {status} {}", phrase(status)).trim_end().to_owned()
 }
 
 fn phrase(status: u16) -> &'static str {

@@ -19,10 +19,11 @@ use tokio::sync::Notify;
 
 use crate::bridge::{self, Running};
 use crate::errors::{self, Last};
+use crate::exit::Inside;
 use crate::options::{Hooks, Options};
-use crate::python::{Inside, Kept};
+use crate::python::Kept;
 use crate::runtime::{self, Sending};
-use crate::{json, python, records};
+use crate::{convert, json, python, records};
 
 /// One call under way. Made by `call` and `acall`; not for users.
 #[pyclass(frozen, module = "steadycall._native")]
@@ -69,7 +70,9 @@ impl Clock {
 }
 
 fn read(py: Python<'_>, now: &Py<PyAny>) -> PyResult<f64> {
-    now.bind(py).call0()?.extract()
+    now.bind(py).call0()?.extract().map_err(|_| {
+        convert::config_error(py, "clock", "something that is no number", "an object that gives seconds")
+    })
 }
 
 /// What `attempt` and the awaitable of `start` give when there is no good answer yet.
@@ -321,7 +324,7 @@ impl HttpCall {
     }
 
     fn end(&self, py: Python<'_>, work: &mut Work, stop: StopReason, now: Moment) -> PyResult<PyErr> {
-        let error = errors::gave_up(py, &work.call, stop, work.last.as_ref(), &work.options.target, now)?;
+        let error = errors::gave_up(py, &work.call, stop, work.last.as_ref(), &work.options.whither(), now)?;
         work.tell_end(py, &self.hooks, None, Some(stop), now)?;
         Ok(error)
     }

@@ -7,6 +7,7 @@ mod records;
 mod errors;
 mod options;
 mod runtime;
+mod exit;
 mod bridge;
 mod http_call;
 mod classify;
@@ -26,7 +27,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     json::register(module)?;
     let after_fork = wrap_pyfunction!(runtime::after_fork_in_child, module)?;
-    let at_exit = wrap_pyfunction!(python::at_exit, module)?;
+    let at_exit = wrap_pyfunction!(exit::at_exit, module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;
     let os = py.import("os")?;
     if let Ok(register) = os.getattr("register_at_fork") {

@@ -14,7 +14,7 @@ use steadycall_net::dice::Dice;
 use steadycall_net::lane;
 use steadycall_net::transport::{Limits, Request, Route, Url};
 
-use crate::errors::Target;
+use crate::errors::{Target, Whither};
 use crate::{convert, json, python};
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("steadycall/", env!("CARGO_PKG_VERSION")));
@@ -142,6 +142,16 @@ impl Options {
         Ok(Self { request: Arc::new(request), route: Arc::new(route), limits, target, key })
     }
 
+    /// Where this call goes and through what, for errors. Reads the environment, with the GIL held.
+    pub fn whither(&self) -> Whither<'_> {
+        let explicit = self.route.proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok());
+        let via = match explicit {
+            Some(proxy) => Some(format!("through the proxy {}", Target::of(proxy).host)),
+            None => proxy_variable(self.target.parsed.scheme()).map(|name| format!("with {name} set")),
+        };
+        Whither { to: &self.target, via }
+    }
+
     /// Lays the caller's headers over ours for the next attempt.
     pub fn set_headers(&mut self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
         let headers = all_headers(self.key.as_ref(), headers)?;
@@ -259,6 +269,15 @@ fn path(value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     }
     let refuse = || convert::config_error(value.py(), "ca_bundle", &value.to_string(), "a path, or None");
     value.extract().map(Some).map_err(|_| refuse())
+}
+
+/// The variable of the environment that names a proxy for URLs of this scheme; `NO_PROXY` may still except the host.
+fn proxy_variable(scheme: &str) -> Option<&'static str> {
+    let names: &[&str] = match scheme {
+        "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    names.iter().copied().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// What the environment says about proxies and certificates, as one number: a client is shared only by calls that

@@ -87,7 +87,7 @@ pub fn classify_with(answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Optio
 pub fn unreadable(answer: &Answer<'_>) -> Failure {
     let text = text::decode(answer.body);
     let reason = match text::shape(&text, &content_type(answer)) {
-        Shape::Empty => Reason::EmptyBody,
+        Shape::Empty => emptiness(answer.status),
         Shape::Html => Reason::HtmlPage,
         Shape::CutShort => Reason::Truncated,
         Shape::Json | Shape::JsonLines | Shape::Events | Shape::Other => Reason::NotJson,
@@ -251,7 +251,7 @@ fn within_2xx(answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Option<Failu
     }
     let text = text::decode(answer.body);
     match text::shape(&text, &content_type) {
-        Shape::Empty => Some(outcome(answer, Reason::EmptyBody, None)),
+        Shape::Empty => Some(outcome(answer, emptiness(answer.status), None)),
         Shape::Html => Some(outcome(answer, Reason::HtmlPage, None)),
         Shape::CutShort => Some(outcome(answer, Reason::Truncated, None)),
         Shape::Other => Some(outcome(answer, Reason::NotJson, None)),
@@ -263,6 +263,14 @@ fn within_2xx(answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Option<Failu
             None
         }
         Shape::Json => failure_in(answer, &first_json(text.trim_start_matches('\u{feff}').trim())?, statuses),
+    }
+}
+
+/// Nothing came: on purpose when the status says so (RFC 9110 15.3.5, 15.3.6), by accident otherwise.
+const fn emptiness(status: u16) -> Reason {
+    match status {
+        204 | 205 => Reason::NoContent,
+        _ => Reason::EmptyBody,
     }
 }
 
