@@ -44,11 +44,7 @@ PYTHON_ORDER = [
 UPWARD = {
     ("core", "failure", "classify"): "a Failure tells its dialect by the enum that stands with the tables of dialects",
     ("py", "bridge", "http_call"): "a delivered outcome is judged by the call that waits for it",
-    (
-        "py",
-        "runtime",
-        "bridge",
-    ): "what must not cross a fork is one object, and the queues of event loops are part of it",
+    ("py", "runtime", "bridge"): "what must not cross a fork is one object, with the queues of event loops in it",
 }
 
 # Files longer than 400 lines without their tests, and why they stay one.
