@@ -196,7 +196,8 @@ fn header(
 }
 
 fn header_name(name: &Bound<'_, PyAny>) -> PyResult<HeaderName> {
-    let refuse = || config_error(name.py(), "headers", &shown(name), "named by an HTTP token");
+    let refuse =
+        || config_error(name.py(), "headers", "a name that cannot be sent", "named by an HTTP token");
     let bytes = text_or_bytes(name).ok_or_else(refuse)?;
     HeaderName::from_bytes(&bytes).map_err(|_| refuse())
 }
