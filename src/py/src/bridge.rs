@@ -269,6 +269,7 @@ fn start_elsewhere<'py>(
     sending: Sending,
 ) -> PyResult<(Bound<'py, PyAny>, Running)> {
     let py = call.py();
+    exit::delivers_from_threads();
     let background = Process::current().background()?;
     let lane = background.lane.clone();
     let task = background

@@ -50,6 +50,16 @@ pub fn exiting() -> bool {
 /// How long an exit waits for observers and the like that other threads are in.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+static DELIVERS: AtomicBool = AtomicBool::new(false);
+
+/// Told that pyo3-async-runtimes delivers answers from threads of its own, which an exit must let finish.
+pub fn delivers_from_threads() {
+    DELIVERS.store(true, Ordering::Release);
+}
+
+/// How long those threads get for what they had begun; nothing new is begun once the exit is.
+const LAST_DELIVERIES: Duration = Duration::from_millis(100);
+
 /// Run by `atexit`, on the exiting thread with the GIL, which it gives up while it waits.
 #[pyfunction]
 pub fn at_exit(py: Python<'_>) {
@@ -58,6 +68,10 @@ pub fn at_exit(py: Python<'_>) {
         let end = clock::now() + LAST_WORDS;
         while INSIDE.load(Ordering::Acquire) > 0 && clock::now() < end {
             std::thread::park_timeout(Duration::from_millis(1));
+        }
+        let end = clock::now() + LAST_DELIVERIES;
+        while DELIVERS.load(Ordering::Acquire) && clock::now() < end {
+            std::thread::park_timeout(Duration::from_millis(10));
         }
     });
 }
