@@ -37,6 +37,15 @@ PYTHON_ORDER = [
     "_watch",
     "_gevent",
     "_classify",
+    "_chain",
+    "_finding",
+    "_known_http",
+    "_known_grpc",
+    "_known_sdks",
+    "_known_databases",
+    "_known_builtins",
+    "_known_ours",
+    "_exceptions",
     "_call",
 ]
 

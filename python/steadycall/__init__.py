@@ -16,6 +16,7 @@ from ._errors import (
     TLSError,
     TransportError,
 )
+from ._exceptions import classify_exception
 from ._kinds import FailureKind, StopReason
 from ._native import __version__
 from ._records import AttemptRecord, CallRecord, Failure, Hint
@@ -46,4 +47,5 @@ __all__ = [
     "acall",
     "call",
     "classify",
+    "classify_exception",
 ]

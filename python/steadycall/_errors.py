@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from email.message import Message
     from typing import Any
 
-    from ._records import AttemptRecord
+    from ._records import AttemptRecord, Failure
 
 
 class Error(Exception):
@@ -62,6 +62,8 @@ class CallError(Error):
     Everything is in fields; the text is made last and never holds a key, a query string, a prompt or a body.
     """
 
+    failure: Failure | None
+    """The last failure, judged: whether a retry may help, the hint and the reason."""
     kind: FailureKind | None
     """What kind of failure the last one was."""
     stop_reason: StopReason | None
@@ -87,6 +89,7 @@ class CallError(Error):
         self,
         *,
         why: str,
+        failure: Failure | None = None,
         kind: FailureKind | None = None,
         stop_reason: StopReason | None = None,
         provider_code: str | None = None,
@@ -99,6 +102,7 @@ class CallError(Error):
     ) -> None:
         self._init_parent(why)
         self.why = why
+        self.failure = failure
         self.kind = kind
         self.stop_reason = stop_reason
         self.provider_code = provider_code
@@ -143,7 +147,17 @@ class CallError(Error):
         return _rebuild, (type(self), self._fields(), self._extra())
 
     def _fields(self) -> dict[str, Any]:
-        names = ("why", "kind", "stop_reason", "provider_code", "attempts", "elapsed", "retry_after", "request_id")
+        names = (
+            "why",
+            "failure",
+            "kind",
+            "stop_reason",
+            "provider_code",
+            "attempts",
+            "elapsed",
+            "retry_after",
+            "request_id",
+        )
         return {name: getattr(self, name) for name in (*names, "sent", "raised_at")}
 
     def _extra(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from ._call import Headers
 from ._records import Failure
 from ._time import Seconds
 
-__all__ = ["PENDING", "Bridge", "HttpCall", "__version__", "_dumps", "_loads", "classify", "seconds"]
+__all__ = ["PENDING", "Bridge", "HttpCall", "__version__", "_dumps", "_loads", "classify", "failure", "seconds"]
 
 __version__: Final[str]
 PENDING: Final[object]
@@ -60,5 +60,6 @@ def classify(
     now: float,
     dialect: str,
 ) -> Failure | None: ...
+def failure(reason: str, sent: str) -> Failure: ...
 def _dumps(obj: Any) -> bytes: ...
 def _loads(body: bytes) -> Any: ...

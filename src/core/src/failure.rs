@@ -73,7 +73,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An attempt that brought no whole answer.
+    /// An attempt that brought no answer to judge: the reason alone tells the kind.
     pub fn transport(reason: Reason, sent: Sent) -> Self {
         Self {
             kind: reason.kind(),
@@ -104,6 +104,11 @@ macro_rules! reasons {
             /// The name in documents and metrics.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The reason of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.name() == name)
             }
 
             /// One line in plain words.
@@ -195,6 +200,8 @@ reasons! {
     ConnectTimeout Call "connect_timeout" "Connecting took longer than the connect timeout.";
     /// When the request was not written within the write timeout.
     WriteTimeout Call "write_timeout" "The request could not be written within the write timeout.";
+    /// When no connection of a client's own pool became free in time; raised by other clients than ours.
+    PoolTimeout Call "pool_timeout" "No connection of the pool became free in time.";
     /// When no byte came within the read timeout, though the request was sent.
     ReadTimeout Call "read_timeout" "No answer came within the read timeout; the model may still be working.";
     /// When the whole attempt took longer than the attempt timeout.
@@ -224,6 +231,25 @@ reasons! {
     NotJson Permanent "not_json" "The answer is not JSON.";
     /// When the body is larger than `max_response_bytes`.
     TooLargeAnswer Permanent "too_large_answer" "The answer is larger than max_response_bytes.";
+    // ---- a wrapped function -------------------------------------------------------------------
+    /// When it raised an exception that nothing is known of.
+    FunctionFailed Call "function_failed" "The function failed.";
+    /// When a time limit ran out and nobody said which part of the work it was for.
+    TimedOut Call "timed_out" "The work took longer than the time it was given.";
+    /// When an answer came and does not have the form or the content that was asked for.
+    ValidationFailed Validation "validation_failed" "An answer came, but not in the form that was asked for.";
+    /// When a circuit breaker lets nothing through for a while.
+    CircuitOpen Call "circuit_open" "The circuit breaker is open, so nothing was sent.";
+    /// When a database could not do its work, whatever the statement.
+    DatabaseFailed Call "database_failed" "The database could not do its work.";
+    /// When a database finds the statement, its data or the caller's rights wrong.
+    DatabaseRefused Permanent "database_refused" "The database rejects the statement or its data.";
+    /// When the operating system could not do something that it may do later.
+    SystemFailed Call "system_failed" "The operating system could not do what was asked.";
+    /// When a file or path is missing, in the way or not allowed.
+    SystemRefused Permanent "system_refused" "A file or path is missing, in the way, or may not be used.";
+    /// When the code is at fault: a wrong type, name or argument.
+    ProgrammingError Permanent "programming_error" "The code itself is at fault, so the same call fails again.";
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! `classify`: the core's judgement of an answer that somebody else fetched. Runs with the GIL held.
+//! `classify`: the core's judgement of an answer that somebody else fetched; `failure`: a failure without an answer,
+//! by the name of its reason. Both run with the GIL held.
 
 use http::StatusCode;
 use pyo3::prelude::*;
 use steadycall_core::classify::{Answer, Dialect, classify as judge};
+use steadycall_core::failure::{Failure, Reason, Sent};
 
 use crate::{convert, records};
 
@@ -50,6 +52,18 @@ pub fn classify<'py>(
     let answer =
         Answer { status, headers: &headers, body: &body, url: url.as_deref(), now: Some(now), dialect };
     judge(&answer).map(|failure| records::failure(py, &failure)).transpose()
+}
+
+/// A failure that brought no answer to judge: the core's table has the kind and the sentence of its reason.
+#[pyfunction]
+pub fn failure<'py>(py: Python<'py>, reason: &str, sent: &str) -> PyResult<Bound<'py, PyAny>> {
+    let Some(reason) = Reason::from_name(reason) else {
+        return Err(convert::config_error(py, "reason", &format!("{reason:?}"), "the name of a known reason"));
+    };
+    let Some(sent) = [Sent::No, Sent::Maybe].into_iter().find(|word| word.name() == sent) else {
+        return Err(convert::config_error(py, "sent", &format!("{sent:?}"), "\"no\" or \"maybe\""));
+    };
+    records::failure(py, &Failure::transport(reason, sent))
 }
 
 /// Headers as they came; a value that is no text is left out, since it cannot say anything.

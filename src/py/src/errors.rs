@@ -140,6 +140,7 @@ fn common<'py>(
     let fields = PyDict::new(py);
     let failure = last.map(|last| &last.failure);
     let maybe = call.records().iter().any(|record| record.sent == Sent::Maybe);
+    fields.set_item("failure", failure.map(|failure| records::failure(py, failure)).transpose()?)?;
     fields.set_item("kind", failure.map(|failure| records::kind(py, failure.kind)).transpose()?)?;
     fields.set_item("stop_reason", stop_reason(py, stop)?)?;
     fields.set_item("provider_code", failure.and_then(|failure| failure.provider_code.as_deref()))?;

@@ -25,6 +25,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bridge::Bridge>()?;
     module.add_function(wrap_pyfunction!(convert::seconds, module)?)?;
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
+    module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
     json::register(module)?;
     let after_fork = wrap_pyfunction!(runtime::after_fork_in_child, module)?;
     let at_exit = wrap_pyfunction!(exit::at_exit, module)?;
