@@ -515,6 +515,10 @@ NONSENSE = [
     ({"retry_maybe_processed": None}, "retry_maybe_processed"),
     ({"idempotency_key": ""}, "idempotency_key"),
     ({"idempotency_key": "a\nb"}, "idempotency_key"),
+    ({"idempotency_key": "n\u00e4chste"}, "idempotency_key"),
+    ({"idempotency_key": "order 7"}, "idempotency_key"),
+    ({"idempotency_key": "a", "headers": {"Idempotency-Key": "b"}}, "idempotency_key"),
+    ({"idempotency_key": "a", "headers": lambda: {"idempotency-key": "a"}}, "idempotency_key"),
     ({"idempotency_key": 7}, "idempotency_key"),
     ({"on_retry": "log"}, "on_retry"),
     ({"on_end": 1}, "on_end"),
@@ -573,3 +577,36 @@ def test_secrets_are_in_no_error_text(server, call):
     with pytest.raises(steadycall.ConfigError) as refused:
         call("http://x/", headers={"authorization": "SECRET\n"})
     assert "SECRET" not in str(refused.value)
+
+
+KEY = "sk-Proj-0123456789abcdef"
+CARRIERS = [
+    ("/p", {"headers": {"authorization": f"Bearer {KEY}"}}),
+    ("/p", {"headers": {"X-Api-Key": KEY}}),
+    ("/p", {"headers": [("cookie", f'theme=dark; session="{KEY}"')]}),
+    ("/p", {"headers": lambda: {"x-auth-token": KEY.encode()}}),
+    (f"/p?v=1&key={KEY}", {}),
+    (f"/p?{KEY}", {}),
+]
+
+
+@pytest.mark.parametrize(("path", "options"), CARRIERS)
+@pytest.mark.parametrize("code", [KEY, f"bad_key:{KEY}", f"Bearer {KEY}", KEY.upper(), KEY[:18]])
+def test_an_error_code_that_repeats_a_credential_is_not_passed_on(server, call, caplog, path, options, code):
+    caplog.set_level(logging.INFO, "steadycall")
+    server.answer("*", Answer(503, headers={"x-request-id": code}, json={"error": {"code": code, "message": "no"}}))
+    retried, ended = [], []
+    with pytest.raises(steadycall.HTTPStatusError) as caught:
+        told = {"on_retry": retried.append, "on_end": ended.append}
+        call(server.url_for(path), tries=2, sleep=[].append, **options, **told)
+    error = caught.value
+    assert (error.provider_code, error.request_id) == (None, None)
+    shown = [str(error), repr(error), repr(error.attempts), repr(retried), repr(ended), caplog.text]
+    assert not any(KEY[:18].lower() in text.lower() for text in shown)
+
+
+def test_an_error_code_that_has_a_word_in_common_with_the_request_is_passed_on(server, call):
+    server.answer("*", Answer(400, headers={"x-request-id": "r-1"}, json={"error": {"code": "invalid_json"}}))
+    with pytest.raises(steadycall.HTTPStatusError) as caught:
+        call(server.url_for("/p?alt=json&key=k"), headers={"authorization": "Bearer t", "x-model": "invalid_json"})
+    assert (caught.value.provider_code, caught.value.request_id) == ("invalid_json", "r-1")

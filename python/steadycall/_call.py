@@ -73,7 +73,7 @@ def call(
         retry_status: the statuses to retry, in place of the built-in table; body rules still apply.
         retry_transport: whether connection faults are retried.
         retry_maybe_processed: whether a request that may have reached the model is sent again.
-        idempotency_key: sent as ``Idempotency-Key``, the same on every attempt.
+        idempotency_key: visible ASCII, sent as ``Idempotency-Key``, the same on every attempt.
         on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``, before the wait.
         on_end: told the whole call once, as a ``CallRecord``.
         rng: a seed or a ``random.Random`` for the waits.

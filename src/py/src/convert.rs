@@ -27,7 +27,7 @@ pub fn refused(py: Python<'_>, error: &policy::ConfigError) -> PyErr {
 }
 
 /// A value as it may stand in an error text: its repr, bounded.
-fn shown(value: &Bound<'_, PyAny>) -> String {
+pub fn shown(value: &Bound<'_, PyAny>) -> String {
     let text = value.repr().map_or_else(|_| "an object".to_owned(), |repr| repr.to_string());
     if text.chars().count() <= 80 { text } else { text.chars().take(79).chain(['…']).collect() }
 }

@@ -23,6 +23,7 @@ use crate::exit::Inside;
 use crate::options::{Hooks, Options};
 use crate::python::Kept;
 use crate::runtime::{self, Sending};
+use crate::secrets::Secrets;
 use crate::{convert, json, python, records};
 
 /// One call under way. Made by `call` and `acall`; not for users.
@@ -306,14 +307,17 @@ impl HttpCall {
             match judged {
                 Judged::Answer(value) => {
                     if self.hooks.on_end.is_some() {
-                        report.request_id = found.as_ref().ok().and_then(request_id);
+                        let secrets = Secrets::of(&work.options.request);
+                        report.request_id = found.as_ref().ok().and_then(|found| request_id(found, &secrets));
                         work.call.record(report, now);
                         work.tell_end(py, &self.hooks, Some(value.bind(py)), None, now)?;
                     }
                     Ok(value)
                 }
-                Judged::Failed(failure, parse_error) => {
-                    report.request_id = found.as_ref().ok().and_then(request_id);
+                Judged::Failed(mut failure, parse_error) => {
+                    let secrets = Secrets::of(&work.options.request);
+                    failure.provider_code.take_if(|code| secrets.are_in(code));
+                    report.request_id = found.as_ref().ok().and_then(|found| request_id(found, &secrets));
                     report.failure = Some(failure.clone());
                     work.call.record(report, now);
                     work.last = Some(Last { failure, found, fully_sent, parse_error });
@@ -413,7 +417,8 @@ impl Work {
 const REQUEST_ID_HEADERS: [&str; 5] =
     ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-amzn-trace-id"];
 
-fn request_id(answer: &Answer) -> Option<String> {
+fn request_id(answer: &Answer, secrets: &Secrets) -> Option<String> {
     let found = REQUEST_ID_HEADERS.iter().find_map(|name| answer.headers.get(*name))?;
-    found.to_str().ok().map(|id| id.chars().take(200).collect())
+    let id: String = found.to_str().ok()?.chars().take(200).collect();
+    (!secrets.are_in(&id)).then_some(id)
 }

@@ -2,6 +2,7 @@
 
 mod python;
 mod convert;
+mod secrets;
 mod json;
 mod records;
 mod errors;

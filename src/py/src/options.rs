@@ -20,6 +20,8 @@ use crate::{convert, json, python};
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("steadycall/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_ALLOWED: &str = "visible ASCII text without spaces, or None";
 
 /// The callables a caller gave.
 pub struct Hooks {
@@ -167,22 +169,26 @@ fn all_headers(key: Option<&HeaderValue>, callers: &Bound<'_, PyAny>) -> PyResul
     all.insert(CONTENT_TYPE, JSON);
     all.insert(ACCEPT, ANYTHING);
     all.insert(USER_AGENT, AGENT);
-    if let Some(key) = key {
-        all.insert(HeaderName::from_static("idempotency-key"), key.clone());
-    }
     convert::headers(callers, &mut all)?;
+    if let Some(key) = key {
+        if all.contains_key(IDEMPOTENCY_KEY) {
+            let allowed = "given once, as this argument or as a header";
+            return Err(convert::config_error(callers.py(), "idempotency_key", "both", allowed));
+        }
+        all.insert(IDEMPOTENCY_KEY, key.clone());
+    }
     Ok(all)
 }
 
 fn idempotency(key: &Bound<'_, PyAny>) -> PyResult<Option<HeaderValue>> {
-    let Some(text) = convert::optional_text("idempotency_key", key, "a text, or None")? else {
+    let Some(text) = convert::optional_text("idempotency_key", key, IDEMPOTENCY_ALLOWED)? else {
         return Ok(None);
     };
-    let refuse = |_| {
-        let allowed = "visible ASCII text, or None";
-        convert::config_error(key.py(), "idempotency_key", "a text that no header can carry", allowed)
-    };
-    HeaderValue::from_str(&text).map(Some).map_err(refuse)
+    // A header could carry more, but not in one way that every server reads alike.
+    let checked = text.bytes().all(|byte| byte.is_ascii_graphic()).then(|| HeaderValue::from_str(&text).ok());
+    checked.flatten().map(Some).ok_or_else(|| {
+        convert::config_error(key.py(), "idempotency_key", &convert::shown(key), IDEMPOTENCY_ALLOWED)
+    })
 }
 
 impl Target {
