@@ -74,8 +74,9 @@ def call(
         retry_transport: whether connection faults are retried.
         retry_maybe_processed: whether a request that may have reached the model is sent again.
         idempotency_key: visible ASCII, sent as ``Idempotency-Key``, the same on every attempt.
-        on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``, before the wait.
-        on_end: told the whole call once, as a ``CallRecord``.
+        on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``, before the wait; a
+            plain callable, in ``acall`` too.
+        on_end: told the whole call once, as a ``CallRecord``; a plain callable, in ``acall`` too.
         rng: a seed or a ``random.Random`` for the waits.
         clock: an object with ``now()`` or a callable, in seconds; ``None`` is the monotonic clock.
         max_response_bytes: most bytes of answer after content decoding.
@@ -109,8 +110,7 @@ def call(
         if answer is not PENDING:
             return answer
         wait = one.decide()
-        (_default_sleep() if sleep is None else sleep)(wait)
-        one.slept()
+        one.slept((_default_sleep() if sleep is None else sleep)(wait))
 
 
 async def acall(

@@ -40,6 +40,9 @@ def _tell(observer: Callable[[Any], Any] | None, record: object) -> None:
     if observer is None:
         return
     try:
-        observer(record)
+        given = observer(record)
+        if hasattr(given, "cr_await"):
+            given.close()  # or Python would warn of it later, far from here
+            logger.error("an observer of steadycall gave a coroutine, which nobody awaits; it takes a plain callable")
     except Exception:
         logger.exception("an observer of steadycall failed; the call goes on")

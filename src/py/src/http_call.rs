@@ -71,8 +71,10 @@ impl Clock {
 }
 
 fn read(py: Python<'_>, now: &Py<PyAny>) -> PyResult<f64> {
-    now.bind(py).call0()?.extract().map_err(|_| {
-        convert::config_error(py, "clock", "something that is no number", "an object that gives seconds")
+    let reading = now.bind(py).call0()?;
+    reading.extract().ok().filter(|seconds: &f64| seconds.is_finite()).ok_or_else(|| {
+        let got = format!("{} from it", convert::shown(&reading));
+        convert::config_error(py, "clock", &got, "an object that gives seconds as a finite number")
     })
 }
 
@@ -208,9 +210,16 @@ impl HttpCall {
         })
     }
 
-    /// Told that the wait is over. What a fake sleep did not move the clock by is added to the call's own time.
-    fn slept(&self, py: Python<'_>) -> PyResult<()> {
+    /// Told that the wait is over, and what `sleep` gave, which must be nothing to await.
+    ///
+    /// What a fake sleep did not move the clock by is added to the call's own time.
+    #[pyo3(signature = (given=None))]
+    fn slept(&self, py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _inside = Inside::enter(py);
+        if let Some(given) = given {
+            let allowed = "a plain callable that takes seconds (one that gives a coroutine needs acall)";
+            convert::no_awaitable("sleep", given, allowed)?;
+        }
         self.with(|work| {
             let Some((wait, since)) = work.waiting.take() else { return Ok(()) };
             let moved = work.clock.now(py, &self.hooks)?.since(since);

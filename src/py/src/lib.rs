@@ -25,6 +25,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<http_call::HttpCall>()?;
     module.add_class::<bridge::Bridge>()?;
     module.add_function(wrap_pyfunction!(convert::seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(convert::seconds_or_none, module)?)?;
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
     json::register(module)?;

@@ -59,7 +59,14 @@ impl Hooks {
     /// A number in [0, 1): the caller's, or the next of `dice`.
     pub fn draw(&self, py: Python<'_>, dice: &mut Dice) -> PyResult<f64> {
         match &self.draw {
-            Some(draw) => draw.bind(py).call0()?.extract(),
+            Some(draw) => {
+                let drawn = draw.bind(py).call0()?;
+                let uniform = drawn.extract().ok().filter(|number| (0.0..1.0).contains(number));
+                uniform.ok_or_else(|| {
+                    let allowed = "a generator whose random() is at least 0 and below 1";
+                    convert::config_error(py, "rng", &format!("{} from it", convert::shown(&drawn)), allowed)
+                })
+            }
             None => Ok(dice.draw()),
         }
     }
@@ -96,7 +103,7 @@ impl Options {
         let (deadline, spent) = time_left(hooks, deadline)?;
         let wait = "a finite number of seconds, 0 or more";
         let fields = Fields {
-            tries: convert::whole("tries", tries, "a whole number of at least 1")?,
+            tries: convert::count("tries", tries, u32::MAX.into())?,
             base: convert::number("base", base, wait)?,
             cap: convert::number("cap", cap, wait)?,
             max_wait: convert::number("max_wait", max_wait, wait)?,
@@ -118,12 +125,8 @@ impl Options {
     ) -> PyResult<Self> {
         let py = url.py();
         let target = target(url)?;
-        let allowed = "a whole number of at least 1";
-        let most = convert::whole("max_response_bytes", max_response_bytes, allowed)?;
-        let max_response_bytes = match u64::try_from(most) {
-            Ok(most) if most >= 1 => most,
-            _ => return Err(convert::config_error(py, "max_response_bytes", &most.to_string(), allowed)),
-        };
+        let most = convert::count("max_response_bytes", max_response_bytes, i64::MAX)?;
+        let max_response_bytes = most.unsigned_abs();
         let limits = Limits { timeouts: convert::timeouts(timeout)?, attempt: None, max_response_bytes };
         let route = Route {
             proxy: convert::optional_text("proxy", proxy, "the URL of a proxy, or None")?,
@@ -263,9 +266,9 @@ fn status_list(statuses: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
         return Ok(None);
     }
     let allowed = "HTTP statuses from 300 to 599, or None";
-    let all = statuses
-        .try_iter()
-        .map_err(|_| convert::config_error(statuses.py(), "retry_status", &statuses.to_string(), allowed))?;
+    let all = statuses.try_iter().map_err(|_| {
+        convert::config_error(statuses.py(), "retry_status", &convert::shown(statuses), allowed)
+    })?;
     all.map(|status| convert::whole("retry_status", &status?, allowed)).collect::<PyResult<_>>().map(Some)
 }
 
@@ -273,7 +276,7 @@ fn path(value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     if value.is_none() {
         return Ok(None);
     }
-    let refuse = || convert::config_error(value.py(), "ca_bundle", &value.to_string(), "a path, or None");
+    let refuse = || convert::config_error(value.py(), "ca_bundle", &convert::shown(value), "a path, or None");
     value.extract().map(Some).map_err(|_| refuse())
 }
 

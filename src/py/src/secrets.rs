@@ -53,7 +53,9 @@ fn hold(held: &mut Vec<String>, value: &str) {
     let bare = value.split_once(' ').map_or(value.as_str(), |(_scheme, rest)| rest);
     for piece in bare.split([' ', ',', ';']) {
         let named = piece.split_once('=').map(|(_name, content)| content);
-        held.extend([Some(piece), named].into_iter().flatten().map(|part| part.trim_matches(['"', '=']).to_owned()));
+        held.extend(
+            [Some(piece), named].into_iter().flatten().map(|part| part.trim_matches(['"', '=']).to_owned()),
+        );
     }
     held.push(value);
     held.retain(|secret| !secret.is_empty());
