@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
     from ._records import Failure
 
+    Value = str | bytes | int | float
+
 
 def classify(
     *,
     status: int,
-    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
-    body: bytes | str = b"",
+    headers: Mapping[str, Value] | Iterable[tuple[str, Value]] | None = None,
+    body: bytes | bytearray | memoryview | str = b"",
     url: str | None = None,
     now: float | None = None,
     dialect: str = "auto",
@@ -26,8 +28,8 @@ def classify(
 
     Args:
         status: the HTTP status.
-        headers: a mapping or pairs; names in any case.
-        body: the body after content decoding, bytes or text.
+        headers: a mapping or pairs; names in any case, numbers as their text.
+        body: the body after content decoding, bytes-like or text.
         url: where it came from; tells the provider. Only its host and path are looked at.
         now: seconds since the epoch, for hints that are dates and answers without ``Date``; ``None`` is now.
         dialect: a provider's way of speaking, such as ``"openai"``; ``"auto"`` finds it from URL, headers and body.
@@ -36,6 +38,6 @@ def classify(
         A ``Failure``, or ``None`` when the answer is good.
 
     Raises:
-        ConfigError: ``status`` is no HTTP status, or ``dialect`` is unknown.
+        ConfigError: a value makes no sense; it names the parameter and what is allowed.
     """
     return _native.classify(status, headers, body, url, time.time() if now is None else now, dialect)

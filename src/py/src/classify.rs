@@ -1,12 +1,18 @@
 //! `classify`: the core's judgement of an answer that somebody else fetched; `failure`: a failure without an answer,
 //! by the name of its reason. Both run with the GIL held.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use steadycall_core::classify::{Answer, Dialect, classify as judge};
 use steadycall_core::failure::{Failure, Reason, Sent};
 
 use crate::{convert, records};
+
+const STATUS: &str = "an HTTP status from 100 to 599";
+const NOW: &str = "seconds since the epoch as an int or float, or None";
 
 /// Judges an answer; `None` when it is good.
 #[pyfunction]
@@ -14,41 +20,32 @@ pub fn classify<'py>(
     status: &Bound<'py, PyAny>,
     headers: &Bound<'py, PyAny>,
     body: &Bound<'py, PyAny>,
-    url: Option<String>,
-    now: f64,
-    dialect: &str,
+    url: &Bound<'py, PyAny>,
+    now: &Bound<'py, PyAny>,
+    dialect: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = status.py();
-    let number = convert::whole("status", status, "an HTTP status from 100 to 599")?;
+    let refuse = |field: &str, got: &str, allowed: &str| convert::config_error(py, field, got, allowed);
+    let number = convert::whole("status", status, STATUS)?;
     let checked = u16::try_from(number)
         .ok()
         .filter(|status| StatusCode::from_u16(*status).is_ok_and(|status| status.as_u16() <= 599));
-    let Some(status) = checked else {
-        return Err(convert::config_error(
-            py,
-            "status",
-            &number.to_string(),
-            "an HTTP status from 100 to 599",
-        ));
-    };
-    let dialect = match dialect {
-        "auto" => None,
-        name => Some(Dialect::from_name(name).ok_or_else(|| {
-            convert::config_error(
-                py,
-                "dialect",
-                &format!("{name:?}"),
-                "\"auto\" or the name of a known dialect",
-            )
-        })?),
-    };
-    let body = match convert::text_or_bytes_utf8(body) {
-        Some(body) => body,
-        None => return Err(convert::config_error(py, "body", "an object of another kind", "bytes or str")),
-    };
+    let status = checked.ok_or_else(|| refuse("status", &convert::shown(status), STATUS))?;
     let pairs = pairs(headers)?;
     let headers: Vec<(&str, &[u8])> =
         pairs.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+    // Bodies and URLs are not shown: a prompt or a key may be in them.
+    let body = convert::text_or_bytes_utf8(body)
+        .ok_or_else(|| refuse("body", &convert::kind(body), "bytes or str"))?;
+    let url: Option<Cow<'_, str>> = match url.cast::<PyString>() {
+        Ok(url) => Some(url.to_string_lossy()),
+        Err(_) if url.is_none() => None,
+        Err(_) => return Err(refuse("url", &convert::kind(url), "a str, or None")),
+    };
+    let now = convert::plain_number(now)
+        .filter(|now| now.is_finite())
+        .ok_or_else(|| refuse("now", &convert::shown(now), NOW))?;
+    let dialect = self::dialect(dialect)?;
     let answer =
         Answer { status, headers: &headers, body: &body, url: url.as_deref(), now: Some(now), dialect };
     judge(&answer).map(|failure| records::failure(py, &failure)).transpose()
@@ -66,16 +63,41 @@ pub fn failure<'py>(py: Python<'py>, reason: &str, sent: &str) -> PyResult<Bound
     records::failure(py, &Failure::transport(reason, sent))
 }
 
-/// Headers as they came; a value that is no text is left out, since it cannot say anything.
+/// A dialect by its name; `None` for "auto".
+fn dialect(given: &Bound<'_, PyAny>) -> PyResult<Option<Dialect>> {
+    let name: Option<String> = given.extract().ok();
+    match name.as_deref() {
+        Some("auto") => return Ok(None),
+        Some(name) => {
+            if let Some(dialect) = Dialect::from_name(name) {
+                return Ok(Some(dialect));
+            }
+        }
+        None => {}
+    }
+    let known: Vec<String> = Dialect::ALL.iter().map(|dialect| format!("{:?}", dialect.name())).collect();
+    let allowed = format!("\"auto\" or one of {}", known.join(", "));
+    Err(convert::config_error(given.py(), "dialect", &convert::shown(given), &allowed))
+}
+
+/// Headers as they came, and as people write them in tests: a number stands for its text.
 fn pairs(headers: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     for (name, value) in convert::pairs(headers)? {
-        let name: String = name.extract().map_err(|_| {
-            convert::config_error(name.py(), "headers", "a name of another kind", "named by texts")
-        })?;
-        if let Some(value) = convert::text_or_bytes_utf8(&value) {
-            found.push((name, value));
-        }
+        let refuse_name =
+            || convert::config_error(name.py(), "headers", &convert::kind(&name), "named by str or bytes");
+        let name = convert::text_or_bytes_utf8(&name).ok_or_else(refuse_name)?;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let text = match convert::plain_number(&value) {
+            Some(_) => value.str()?.into_any(),
+            None => value,
+        };
+        let Some(content) = convert::text_or_bytes_utf8(&text) else {
+            let field = format!("headers[{name:?}]");
+            let allowed = "str, bytes, an int or a float";
+            return Err(convert::config_error(text.py(), &field, &convert::kind(&text), allowed));
+        };
+        found.push((name, content));
     }
     Ok(found)
 }
