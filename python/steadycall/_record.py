@@ -1,7 +1,7 @@
 """Frozen value objects without the import time of ``dataclasses`` (which brings ``inspect`` along).
 
 A class decorated with ``frozen`` takes its annotated fields as keywords, refuses assignment, and compares, hashes,
-prints and pickles by value. Type checkers see it as a frozen dataclass.
+prints and pickles by value. Type checkers see it as a frozen dataclass. An ``__init__`` of its own is kept.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def frozen(cls: type[T]) -> type[T]:
 
     methods = (__init__, __setattr__, __delattr__, __eq__, __hash__, __repr__, __reduce__)
     for method in methods:
-        if method.__name__ not in cls.__dict__ or method is __init__:
+        if method.__name__ not in cls.__dict__:
             setattr(cls, method.__name__, method)
     setattr(cls, "__match_args__", fields)  # noqa: B010 - mypy knows no such attribute of any class
     return cls

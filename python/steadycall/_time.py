@@ -5,14 +5,14 @@ from __future__ import annotations
 from time import monotonic
 
 from ._errors import ConfigError, DeadlineExceeded
-from ._native import seconds
+from ._native import seconds, seconds_or_none
 from ._record import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from typing import Protocol
+    from typing import Any, Protocol
 
     class HasNow(Protocol):
         """Anything with ``now()`` in seconds on a clock that only goes forward."""
@@ -103,15 +103,54 @@ def read_clock(clock: Clock | None) -> Callable[[], float]:
     return now
 
 
+class _Unnamed:
+    """Stands where a phase was not named; in a signature it reads ``...``."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_UNNAMED: Any = _Unnamed()
+
+
 @frozen
 class Timeout:
-    """How long each I/O phase of one attempt may take, in seconds; ``None`` is not limited."""
+    """How long each I/O phase of one attempt may take, in seconds; ``None`` is not limited.
 
-    connect: Seconds | None = 30.0
+    ``Timeout(5.0)`` is 5 s for each phase, ``Timeout(5.0, read=60)`` the same with a patient read.
+
+    Args:
+        default: seconds for every phase that is not named.
+        connect: name look-up, TCP, proxy and TLS hand-shakes together.
+        read: longest silence while waiting for, or reading, the answer.
+        write: longest standstill while the request is being written.
+        pool: longest wait for a connection of the pool.
+
+    Raises:
+        ConfigError: one of them is neither a finite time above 0 nor ``None``.
+    """
+
+    connect: Seconds | None
     """Name look-up, TCP, proxy and TLS hand-shakes together."""
-    read: Seconds | None = 30.0
+    read: Seconds | None
     """Longest silence while waiting for, or reading, the answer."""
-    write: Seconds | None = 30.0
+    write: Seconds | None
     """Longest standstill while the request is being written."""
-    pool: Seconds | None = 30.0
+    pool: Seconds | None
     """Longest wait for a connection of the pool; the pool is not limited yet, so no call waits for it."""
+
+    def __init__(
+        self,
+        default: Seconds | None = 30.0,
+        /,
+        *,
+        connect: Seconds | None = _UNNAMED,
+        read: Seconds | None = _UNNAMED,
+        write: Seconds | None = _UNNAMED,
+        pool: Seconds | None = _UNNAMED,
+    ) -> None:
+        seconds_or_none("timeout", default)
+        for name, given in (("connect", connect), ("read", read), ("write", write), ("pool", pool)):
+            if given is not _UNNAMED:
+                seconds_or_none(f"timeout.{name}", given)
+            self.__dict__[name] = default if given is _UNNAMED else given
