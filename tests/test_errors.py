@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import socket
 import urllib.error
 from datetime import UTC, datetime, timedelta
@@ -188,3 +189,55 @@ def test_a_deadline_crosses_a_process_boundary_as_seconds_left():
         twin.require(61)
     with pytest.raises(steadycall.ConfigError):
         steadycall.Deadline.after(0)
+
+
+# ---- what the message says ---------------------------------------------------------------------------------------
+
+SILENT = Answer(never=True)
+
+
+def message(answer, **options):
+    with FakeServer(answer or 200) as server:
+        if answer is None:
+            server.close()
+        with pytest.raises(steadycall.CallError) as failed:
+            steadycall.call(server.url, {}, **({"sleep": [].append} | options))
+    return str(failed.value)
+
+
+def test_an_attempt_cut_by_the_deadline_is_told_of_the_deadline_only():
+    for options in ({}, {"attempt_timeout": 9}):
+        with FakeServer(SILENT) as server, pytest.raises(steadycall.DeadlineExceeded) as failed:
+            steadycall.call(server.url, {}, deadline=0.08, **options)
+        cause = failed.value.__cause__
+        assert "cut" in cause.reason
+        for text in (str(failed.value), str(cause)):
+            assert "the deadline cut the attempt" in text
+            assert "raise deadline to wait" in text
+            assert "timeout" not in text
+
+
+def test_an_attempt_timeout_is_told_as_the_number_to_raise():
+    for options in ({}, {"deadline": 9}):
+        text = message(SILENT, attempt_timeout=0.05, tries=1, **options)
+        assert "raise attempt_timeout to wait" in text
+        assert "deadline" not in text
+
+
+@pytest.mark.parametrize(("tries", "told"), [(1, "the one try is used up."), (2, "both tries are used up."), (3, "all 3 tries are used up.")])
+def test_used_up_tries_are_counted_as_people_count(tries, told):
+    assert told in message(503, tries=tries)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, r"^no connection to \S+ \(.*refused.*\)\. Stopped"),
+        (SILENT, r"^no answer from \S+ \(the server was silent"),
+        (Answer(reset="before"), r"^no answer from \S+ \("),
+        (Answer(json={"text": "x" * 50}, truncate=20), r"^no whole answer from \S+ \("),
+        (Answer(json={"text": "x" * 50}, reset="body"), r"^no whole answer from \S+ \("),
+    ],
+)
+def test_what_is_lacking_is_named_after_how_far_it_got(answer, told):
+    assert re.search(told, message(answer, tries=1, timeout=0.05))

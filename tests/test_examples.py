@@ -60,7 +60,7 @@ def test_the_demo_shows_attempt_status_hint_wait_and_outcome_of_the_documented_s
         r"429\b.*2 s \(RetryInfo\).*waits +2\.000 s",
         r"2970\.938 s \(RetryInfo\)",
         r"HTTPStatusError: HTTP 400",
-        r"tries=3 are used up",
+        r"all 3 tries are used up",
         r"quota is used up",
         r"DeadlineExceeded",
         r"AttemptTimeout",

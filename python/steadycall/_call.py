@@ -88,7 +88,7 @@ def call(
 
     Raises:
         HTTPStatusError: the provider's error, a ``urllib.error.HTTPError``.
-        TransportError: no whole answer came, a ``urllib.error.URLError``.
+        TransportError: no answer came, or not all of it; a ``urllib.error.URLError``.
         ResponseError: a 2xx that is no answer, a ``ValueError``.
         DeadlineExceeded: the deadline leaves no room, a ``TimeoutError``.
         ConfigError: a value makes no sense; nothing was sent.

@@ -6,7 +6,7 @@
       ConfigError (ValueError)                   which field, what is wrong, what is allowed
       CallError
         HTTPStatusError (urllib.error.HTTPError) the provider's answer: .code .headers .read() .body
-        TransportError (urllib.error.URLError)   no whole answer came
+        TransportError (urllib.error.URLError)   no answer came, or not all of it
           ConnectError                           never sent: name look-up, refused, unreachable
           TLSError                               certificate or hand-shake
           ProxyError                             the proxy refused us
@@ -268,7 +268,7 @@ class HTTPStatusError(CallError, urllib.error.HTTPError):
 
 
 class TransportError(CallError, urllib.error.URLError):
-    """No whole answer came. It is a ``urllib.error.URLError``; ``reason`` tells the cause in words, as there."""
+    """No answer came, or not all of it. It is a ``urllib.error.URLError``; ``reason`` tells the cause in words, as there."""
 
     detail: str
     """The innermost cause in words, for example ``"Connection refused (os error 111)"``."""

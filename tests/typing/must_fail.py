@@ -13,7 +13,7 @@ steadycall.call(URL, {}, retries=3)  # fails: call-arg
 steadycall.call(URL, {}, headers="Authorization: Bearer x")  # fails: arg-type
 steadycall.call(URL, {}, retry_status=503)  # fails: arg-type
 steadycall.call(URL, {}, retry_transport="no")  # fails: arg-type
-steadycall.call(URL, {}, timeout=steadycall.Timeout(5))  # fails: call-arg
+steadycall.call(URL, {}, timeout=steadycall.Timeout(5, 5))  # fails: call-arg
 steadycall.call(URL, {}, on_end=lambda: None)  # fails: arg-type misc
 steadycall.call(URL, {}, ca_bundle=b"roots.pem")  # fails: arg-type
 

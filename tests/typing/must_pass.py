@@ -28,6 +28,7 @@ def calls() -> None:
     steadycall.call(URL, {}, rng=7)
     steadycall.call(URL, {}, rng=random.Random(7), proxy="http://localhost:3128", ca_bundle=Path("roots.pem"))
     steadycall.call(URL, {}, timeout=None, max_response_bytes=1_000_000)
+    steadycall.call(URL, {}, timeout=steadycall.Timeout(5.0, read=timedelta(minutes=1), pool=None))
 
 
 def observers(clock: FakeClock) -> None:
@@ -88,6 +89,7 @@ def errors() -> None:
 def judged() -> None:
     failure = steadycall.classify(status=429, headers={"Retry-After": "2"}, body=b"{}", url=URL)
     assert_type(failure, steadycall.Failure | None)
+    steadycall.classify(status=429, headers={"Retry-After": 2}, body=bytearray(), now=0)
     if failure is not None:
         assert_type(failure.kind, steadycall.FailureKind)
         assert_type(failure.retryable, bool)

@@ -95,7 +95,7 @@ fn failed(
         Err(fault) => match (&fault.head, transport_class(last.failure.reason)) {
             (Some((status, _)), None) => ("ResponseError", &fault.partial, Some(*status)),
             (_, name) => {
-                fields.set_item("detail", &fault.detail)?;
+                fields.set_item("detail", detail(stop, fault))?;
                 if let Some(phase) = fault.phase {
                     fields.set_item("phase", phase_name(phase))?;
                 }
@@ -189,13 +189,7 @@ fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither
     let Some(last) = last else {
         return format!("the deadline had passed before a request to {} could be sent", target.to.host);
     };
-    let code = last.failure.provider_code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
-    let via = target.via.as_ref().map_or_else(String::new, |via| format!(" {via}"));
-    let what = match &last.found {
-        Ok(answer) => format!("{} from {}{code}", named(answer.status), target.to.host),
-        Err(fault) => format!("no whole answer from {}{via} ({})", target.to.host, fault.detail),
-    };
-    let reason = last.failure.reason.sentence();
+    let what = happened(stop, last, target);
     let policy = call.policy();
     let why = match stop {
         StopReason::NotRetryable if !last.failure.retryable && last.failure.kind == Kind::Permanent => {
@@ -205,13 +199,15 @@ fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither
         StopReason::Tries if count < policy.tries as usize => {
             "only one more attempt is made after a timeout of a request that was sent".to_owned()
         }
-        StopReason::Tries => format!("tries={} are used up", policy.tries),
+        StopReason::Tries if policy.tries == 1 => "the one try is used up".to_owned(),
+        StopReason::Tries if policy.tries == 2 => "both tries are used up".to_owned(),
+        StopReason::Tries => format!("all {} tries are used up", policy.tries),
         StopReason::HintTooLong => format!(
             "the server asks to wait {} s and max_wait is {} s",
             hint_seconds(&last.failure),
             policy.max_wait
         ),
-        StopReason::Deadline(Stage::Attempt) => "the deadline cut the attempt".to_owned(),
+        StopReason::Deadline(Stage::Attempt) => "no time is left".to_owned(),
         StopReason::Deadline(Stage::BeforeAttempt) => "the deadline has passed".to_owned(),
         StopReason::Deadline(Stage::RetryDelay) => match &last.failure.hint {
             Some(_) => format!(
@@ -221,18 +217,55 @@ fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither
             None => "the deadline leaves no time for the wait before another attempt".to_owned(),
         },
     };
-    format!("{what}: {reason} Stopped after {attempts}: {why}{}.", advice(last))
+    format!("{what} Stopped after {attempts}: {why}{}.", advice(stop, last))
+}
+
+/// What the last attempt brought, with how it was judged.
+fn happened(stop: StopReason, last: &Last, target: &Whither<'_>) -> String {
+    let host = &target.to.host;
+    let via = target.via.as_ref().map_or_else(String::new, |via| format!(" {via}"));
+    let reason = last.failure.reason;
+    let fault = match &last.found {
+        Ok(answer) => {
+            let code =
+                last.failure.provider_code.as_ref().map_or_else(String::new, |code| format!(" ({code})"));
+            return format!("{} from {host}{code}: {}", named(answer.status), reason.sentence());
+        }
+        Err(fault) => fault,
+    };
+    use Reason::{CertificateRejected, ConnectFailed, ConnectTimeout, ProxyRefused, TlsFailed};
+    let lacking = match reason {
+        ConnectFailed | ConnectTimeout | CertificateRejected | TlsFailed | ProxyRefused => "connection to",
+        _ if fault.head.is_none() && fault.partial.is_empty() => "answer from",
+        _ => "whole answer from",
+    };
+    let detail = detail(stop, fault);
+    match (stop, reason) {
+        // The sentence would speak of the attempt timeout, which may never have been set.
+        (CUT, _) => format!("no {lacking} {host}{via}: {detail}."),
+        // The sentence would say the same again.
+        (_, ConnectFailed) => format!("no {lacking} {host}{via} ({detail})."),
+        _ => format!("no {lacking} {host}{via} ({detail}): {}", reason.sentence()),
+    }
+}
+
+const CUT: StopReason = StopReason::Deadline(Stage::Attempt);
+
+/// The cause in words. The sender knows one end of an attempt only, whoever set it.
+fn detail(stop: StopReason, fault: &Fault) -> &str {
+    if stop == CUT { "the deadline cut the attempt" } else { &fault.detail }
 }
 
 /// After a timeout the model may still be working: say so, and which number to raise.
-fn advice(last: &Last) -> &'static str {
+fn advice(stop: StopReason, last: &Last) -> &'static str {
     let Err(fault) = &last.found else { return "" };
-    match (last.fully_sent, fault.phase) {
-        (true, Some(Phase::Read)) => {
+    match (last.fully_sent, stop, fault.phase) {
+        (true, CUT, _) => "; the model may still be working and may be billed: raise deadline to wait for it",
+        (true, _, Some(Phase::Read)) => {
             "; the model may still be working and may be billed: raise timeout (its read phase) to wait for it"
         }
-        (true, Some(Phase::Attempt)) => {
-            "; the model may still be working and may be billed: raise attempt_timeout or deadline to wait for it"
+        (true, _, Some(Phase::Attempt)) => {
+            "; the model may still be working and may be billed: raise attempt_timeout to wait for it"
         }
         _ => "",
     }
