@@ -147,11 +147,32 @@ def test_a_script_that_cannot_be_played_is_refused(server: FakeServer) -> None:
         {"truncate": 1},
         {"content_encoding": "br"},
         {"drip": (0, 1.0), "body": b"1"},
+        {"body": [1]},
+        {"headers": {"x-note": "na\u00efve \u2014 dash"}},
+        {"headers": {"x-note": "a\r\nx-evil: 1"}},
+        {"headers": {"x-note": "a\x00"}},
+        {"headers": [("x-note", "\x7f")]},
+        {"headers": {"x note": "a"}},
+        {"headers": {"": "a"}},
+        {"headers": {"x-n\u00f6te": "a"}},
+        {"headers": {3: "a"}},
     ],
 )
 def test_an_answer_that_contradicts_itself_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         Answer(**fields)
+
+
+def test_an_answer_of_what_json_cannot_write_is_refused() -> None:
+    with pytest.raises(TypeError, match="set is not JSON"):
+        Answer(json={1, 2})
+
+
+def test_a_header_value_may_be_any_latin_1_text_bytes_or_number(server: FakeServer) -> None:
+    server.answer("*", Answer(headers=[("x-a", "caf\u00e9\tau lait"), ("x-b", b"\xff"), ("retry-after", 5)]))  # type: ignore[list-item]  # what people write
+    with urllib.request.urlopen(server.url_for("/x"), timeout=5) as reply:
+        headers = reply.headers
+    assert (headers["x-a"], headers["x-b"], headers["retry-after"]) == ("caf\u00e9\tau lait", "\u00ff", "5")
 
 
 def test_replace_gives_a_changed_copy() -> None:

@@ -1,6 +1,7 @@
 """What goes back and forth: the `Answer` a script holds and the `Request` it is given to."""
 
 import json as jsonlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from email.message import Message
@@ -51,10 +52,14 @@ class Answer:
     def __post_init__(self) -> None:
         # Copied once: a later change of the caller's dict must not change an answer, and an iterator is read only once.
         pairs = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
-        object.__setattr__(self, "headers", tuple((name, str(value)) for name, value in pairs))
+        object.__setattr__(self, "headers", tuple(_checked(name, value) for name, value in pairs))
         status: Any = self.status  # a script's function may give anything
         if not isinstance(status, int) or not 100 <= status <= 999:
             raise ValueError(f"status is a number from 100 to 999, got {self.status!r}")
+        if not isinstance(self.body, (bytes, str)):
+            raise ValueError(f"body is bytes or text, got {self.body!r}")
+        if self.json is not ABSENT:
+            jsonlib.dumps(self.json)  # says here, and not in the server's thread, what it cannot write
         if self.json is not ABSENT and self.body:
             raise ValueError("json and body are two spellings of one body: give one")
         if self.big is not None and (self.big < 2 or self.json is not ABSENT or self.body):
@@ -80,6 +85,19 @@ class Answer:
     def __repr__(self) -> str:
         shown = [f"{f.name}=..." for f in fields(self)[1:] if getattr(self, f.name) not in (f.default, None)]
         return f"Answer({', '.join([str(self.status), *shown])})"
+
+
+def _checked(name: Any, value: Any) -> tuple[str, str]:
+    """A header as text. What no server can write would end a connection in the middle of a test, far from the mistake."""
+    if not isinstance(name, str) or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise ValueError(f"a header's name is an HTTP token, got {name!r}")
+    text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+    if not re.fullmatch(r"[\t\x20-\x7e\x80-\xff]*", text):
+        raise ValueError(
+            f"headers[{name!r}] is text in latin-1 without line breaks and control characters, got {value!r}"
+            " (for broken HTTP there is garbage)"
+        )
+    return name, text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
