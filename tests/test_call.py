@@ -595,8 +595,8 @@ def test_an_error_code_that_repeats_a_credential_is_not_passed_on(server, call, 
     caplog.set_level(logging.INFO, "steadycall")
     server.answer("*", Answer(503, headers={"x-request-id": code}, json={"error": {"code": code, "message": "no"}}))
     retried, ended = [], []
+    told = {"on_retry": retried.append, "on_end": ended.append}
     with pytest.raises(steadycall.HTTPStatusError) as caught:
-        told = {"on_retry": retried.append, "on_end": ended.append}
         call(server.url_for(path), tries=2, sleep=[].append, **options, **told)
     error = caught.value
     assert (error.provider_code, error.request_id) == (None, None)

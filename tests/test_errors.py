@@ -224,7 +224,9 @@ def test_an_attempt_timeout_is_told_as_the_number_to_raise():
         assert "deadline" not in text
 
 
-@pytest.mark.parametrize(("tries", "told"), [(1, "the one try is used up."), (2, "both tries are used up."), (3, "all 3 tries are used up.")])
+@pytest.mark.parametrize(
+    ("tries", "told"), [(1, "the one try is used up."), (2, "both tries are used up."), (3, "all 3 tries are used up.")]
+)
 def test_used_up_tries_are_counted_as_people_count(tries, told):
     assert told in message(503, tries=tries)
 

@@ -201,7 +201,7 @@ def test_a_coroutine_that_an_observer_gives_is_closed_and_logged(server, call, c
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("headers", [noted, lambda: noted()], ids=["async def", "lambda"])
+@pytest.mark.parametrize("headers", [noted, functools.partial(noted)], ids=["async def", "partial"])
 def test_call_refuses_headers_that_must_be_awaited(server, headers):
     server.answer("*", OK)
     assert refused(lambda: blocking(server.url, headers=headers), "needs acall").field == "headers"
@@ -225,7 +225,9 @@ def test_classify_reads_a_header_value_that_is_a_number_as_its_text(value):
     assert failure.hint == steadycall.Hint(seconds=5.0, source="Retry-After")
 
 
-@pytest.mark.parametrize("body", [b"{}", "{}", bytearray(b"{}"), memoryview(b"{}")], ids=lambda body: type(body).__name__)
+@pytest.mark.parametrize(
+    "body", [b"{}", "{}", bytearray(b"{}"), memoryview(b"{}")], ids=lambda body: type(body).__name__
+)
 def test_classify_takes_a_body_as_text_or_bytes(body):
     assert steadycall.classify(status=200, body=body) is None
 
