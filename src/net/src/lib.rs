@@ -10,6 +10,7 @@ pub mod transport;
 pub mod clock;
 pub mod dice;
 mod progress;
+mod trust;
 mod tls;
 
 mod client;

@@ -10,11 +10,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::transport::SetupError;
+use crate::trust::OrTrustedItself;
 
 /// More settings than a process has; beyond it the oldest is forgotten.
 const KEPT: usize = 8;
@@ -43,11 +46,11 @@ pub fn trusting(bundle: Option<&Path>) -> Result<ClientConfig, SetupError> {
     {
         return Ok(config.clone());
     }
-    let roots = match bundle {
-        Some(path) => from_bundle(path)?,
-        None => from_system()?,
+    let certificates = match bundle {
+        Some(path) => from_file(path, "ca_bundle")?,
+        None => from_system(&source)?,
     };
-    let config = with_roots(roots)?;
+    let config = with_roots(certificates)?;
     if let Ok(mut cache) = CACHE.try_lock() {
         if cache.len() >= KEPT {
             cache.remove(0);
@@ -59,54 +62,77 @@ pub fn trusting(bundle: Option<&Path>) -> Result<ClientConfig, SetupError> {
 
 /// The configuration for clients that only speak http: it trusts nobody and costs nothing.
 pub fn unused() -> Result<ClientConfig, SetupError> {
-    with_roots(RootCertStore::empty())
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong("ca_bundle", error.to_string()))?;
+    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
-fn with_roots(roots: RootCertStore) -> Result<ClientConfig, SetupError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+fn with_roots(trusted: Vec<CertificateDer<'static>>) -> Result<ClientConfig, SetupError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(trusted.iter().cloned());
+    let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
+        .build()
+        .map_err(|error| wrong("ca_bundle", error.to_string()))?;
+    let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong("ca_bundle", error.to_string()))?
-        .with_root_certificates(roots)
+        .dangerous() // is what any verifier but the plain one is called
+        .with_custom_certificate_verifier(Arc::new(OrTrustedItself { chains, trusted }))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 
-fn from_bundle(path: &Path) -> Result<RootCertStore, SetupError> {
-    let cannot_read = |error| wrong("ca_bundle", format!("{}: {error}", path.display()));
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// The certificates of a PEM file that a setting names; all of them, or the setting is wrong.
+fn from_file(path: &Path, field: &'static str) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let cannot_read = |error| wrong(field, format!("{}: {error}", path.display()));
     let mut certificates = Vec::new();
     for certificate in CertificateDer::pem_file_iter(path).map_err(cannot_read)? {
         certificates.push(certificate.map_err(cannot_read)?);
     }
-    let mut roots = RootCertStore::empty();
-    let (added, ignored) = roots.add_parsable_certificates(certificates);
-    if added == 0 {
-        let what = if ignored == 0 { "no certificate" } else { "no usable certificate" };
-        return Err(wrong("ca_bundle", format!("{}: {what} in it", path.display())));
+    let what = if certificates.is_empty() { "no certificate" } else { "no usable certificate" };
+    if usable(&certificates) {
+        Ok(certificates)
+    } else {
+        Err(wrong(field, format!("{}: {what} in it", path.display())))
     }
-    Ok(roots)
 }
 
-fn from_system() -> Result<RootCertStore, SetupError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(found.certs);
-    if added > 0 {
-        return Ok(roots);
-    }
-    let field = if env::var_os("SSL_CERT_FILE").is_some() {
-        "SSL_CERT_FILE"
-    } else if env::var_os("SSL_CERT_DIR").is_some() {
-        "SSL_CERT_DIR"
-    } else {
-        "ca_bundle"
+fn from_system(source: &Source) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let mut certificates = match &source.file {
+        // On our own, because a directory's certificates would hide that the file brought none.
+        Some(file) => from_file(Path::new(file), "SSL_CERT_FILE")?,
+        None => Vec::new(),
     };
-    let why = found
-        .errors
-        .first()
-        .map_or_else(|| "the system has no root certificates".to_owned(), |error| error.to_string());
-    Err(wrong(field, why))
+    let dirs: Vec<PathBuf> = source.dir.iter().flat_map(env::split_paths).collect();
+    let dirs: Vec<&Path> =
+        dirs.iter().map(PathBuf::as_path).filter(|dir| !dir.as_os_str().is_empty()).collect();
+    let mut errors = Vec::new();
+    for dir in &dirs {
+        let found = rustls_native_certs::load_certs_from_paths(None, Some(dir));
+        certificates.extend(found.certs);
+        errors.extend(found.errors);
+    }
+    let mut field = "SSL_CERT_DIR";
+    if source.file.is_none() && dirs.is_empty() {
+        let found = rustls_native_certs::load_native_certs();
+        (field, certificates, errors) = ("ca_bundle", found.certs, found.errors);
+    }
+    if usable(&certificates) {
+        return Ok(certificates);
+    }
+    let nothing =
+        if dirs.is_empty() { "the system has no root certificates" } else { "no usable certificate in it" };
+    Err(wrong(field, errors.first().map_or_else(|| nothing.to_owned(), ToString::to_string)))
+}
+
+fn usable(certificates: &[CertificateDer<'static>]) -> bool {
+    RootCertStore::empty().add_parsable_certificates(certificates.iter().cloned()).0 > 0
 }
 
 fn wrong(field: &'static str, detail: String) -> SetupError {

@@ -5,6 +5,7 @@ mod common;
 
 use common::tls::{Identity, shake};
 use common::*;
+use rcgen::{BasicConstraints, CertificateParams, IsCa};
 use steadycall_core::failure::{Reason, Sent};
 use steadycall_net::lane::{Lane, check_route};
 use steadycall_net::transport::{Fault, Outcome, Route};
@@ -58,6 +59,50 @@ async fn a_self_signed_certificate_is_rejected_and_nothing_is_sent() {
     let fault = fault(over(&other.route(), &format!("https://localhost:{port}/")).await);
     assert_eq!((fault.reason, fault.sent), (Reason::CertificateRejected, Sent::No), "{}", fault.detail);
     assert!(seen.requests().is_empty());
+}
+
+fn authority(params: &mut CertificateParams) {
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+}
+
+#[tokio::test]
+async fn a_server_whose_own_certificate_is_trusted_is_trusted_whatever_it_says_of_itself() {
+    for identity in
+        [Identity::signing_itself("localhost", authority), Identity::signed_by_a_stranger("localhost")]
+    {
+        let (port, seen) = secure(&identity).await;
+        let outcome = over(&identity.route(), &format!("https://localhost:{port}/")).await;
+        assert_eq!(outcome.result.unwrap().body, OK_BODY);
+        assert_eq!(seen.connections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_certificate_is_rejected_outside_of_its_name_and_time_and_in_the_hands_of_another() {
+    let expired = |params: &mut CertificateParams| {
+        authority(params);
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    };
+    let not_yet = |params: &mut CertificateParams| {
+        authority(params);
+        params.not_before = rcgen::date_time_ymd(4000, 1, 1);
+    };
+    for identity in [
+        Identity::signing_itself("elsewhere.example", authority),
+        Identity::signed_by_a_stranger("elsewhere.example"),
+        Identity::signing_itself("localhost", expired),
+        Identity::signing_itself("localhost", not_yet),
+    ] {
+        let (port, seen) = secure(&identity).await;
+        let fault = fault(over(&identity.route(), &format!("https://localhost:{port}/")).await);
+        assert_eq!((fault.reason, fault.sent), (Reason::CertificateRejected, Sent::No), "{}", fault.detail);
+        assert!(seen.requests().is_empty());
+    }
+    let (one, other) =
+        (Identity::signing_itself("localhost", authority), Identity::signing_itself("localhost", authority));
+    let (port, _) = secure(&one).await;
+    let fault = fault(over(&other.route(), &format!("https://localhost:{port}/")).await);
+    assert_eq!(fault.reason, Reason::CertificateRejected, "{}", fault.detail);
 }
 
 #[tokio::test]
@@ -187,25 +232,54 @@ async fn with_ssl_cert_file() {
             lane.prepare(&route, &url).unwrap();
             assert_eq!(over(&route, url.as_str()).await.result.unwrap().status, 200);
         }
-        _ => assert_eq!(lane.prepare(&route, &url).unwrap_err().field, "SSL_CERT_FILE"),
+        expected => {
+            let error = lane.prepare(&route, &url).unwrap_err();
+            assert_eq!(error.field, "SSL_CERT_FILE");
+            assert!(error.detail.contains(expected), "{error}");
+        }
     }
 }
 
 #[tokio::test]
-async fn ssl_cert_file_replaces_the_systems_roots() {
+async fn ssl_cert_file_and_dir_replace_the_systems_roots_and_a_broken_file_is_named() {
     let identity = Identity::new("localhost");
     let (port, _) = secure(&identity).await;
-    for (file, expect) in [(identity.bundle.as_path(), "trusted"), ("/no/such/file".as_ref(), "refused")] {
-        let status = tokio::process::Command::new(std::env::current_exe().unwrap())
+    let good = identity.bundle.as_os_str();
+    let junk = std::env::current_exe().unwrap();
+    let directory = tempdir_with(&identity);
+    for (file, dir, expect) in [
+        (Some(good), None, "trusted"),
+        (Some(good), Some("/no/such/directory".as_ref()), "trusted"),
+        (None, Some(directory.as_os_str()), "trusted"),
+        (Some("/no/such/file".as_ref()), None, "No such file"),
+        (Some("/no/such/file".as_ref()), Some(directory.as_os_str()), "No such file"),
+        (Some(junk.as_os_str()), None, "no certificate in it"),
+        (Some(junk.as_os_str()), Some(directory.as_os_str()), "no certificate in it"),
+    ] {
+        let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
+        for (name, value) in [("SSL_CERT_FILE", file), ("SSL_CERT_DIR", dir)] {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let status = command
             .args(["--exact", "with_ssl_cert_file", "--ignored"])
-            .env_remove("SSL_CERT_DIR")
-            .env("SSL_CERT_FILE", file)
             .env("TEST_PORT", port.to_string())
             .env("TEST_EXPECT", expect)
             .stdout(std::process::Stdio::null())
             .status()
             .await
             .unwrap();
-        assert!(status.success(), "{expect}");
+        assert!(status.success(), "{file:?} {dir:?}: {expect}");
     }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// A directory with nothing but this identity's certificate.
+fn tempdir_with(identity: &Identity) -> std::path::PathBuf {
+    let directory = identity.bundle.with_extension("d");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::copy(&identity.bundle, directory.join("one.pem")).unwrap();
+    directory
 }

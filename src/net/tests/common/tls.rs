@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use steadycall_net::transport::Route;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -19,17 +20,41 @@ pub struct Identity {
 
 impl Identity {
     pub fn new(name: &str) -> Self {
+        Self::signing_itself(name, |_| {})
+    }
+
+    /// Self-signed, with what `change` makes of it.
+    pub fn signing_itself(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        Self::of(&params.self_signed(&key).unwrap(), &key)
+    }
+
+    /// Signed by an authority that stands in no bundle.
+    pub fn signed_by_a_stranger(name: &str) -> Self {
+        let mut authority = CertificateParams::new([]).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.distinguished_name.push(DnType::CommonName, "a stranger");
+        let stranger = Issuer::new(authority, KeyPair::generate().unwrap());
+        let key = KeyPair::generate().unwrap();
+        Self::of(
+            &CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &stranger).unwrap(),
+            &key,
+        )
+    }
+
+    fn of(certificate: &Certificate, key: &KeyPair) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
         let bundle = std::env::temp_dir().join(format!("steadycall-{}-{number}.pem", std::process::id()));
-        std::fs::write(&bundle, made.cert.pem()).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        std::fs::write(&bundle, certificate.pem()).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
         Self { bundle, config }
     }
