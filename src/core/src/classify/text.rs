@@ -2,9 +2,12 @@
 //!
 //! Decoding follows `json.detect_encoding` of Python, because the same bytes go to `json.loads`. The look at
 //! brackets is deliberately lenient (`NaN`, single quotes, any escape): it must never call broken what a parser
-//! would take, it only tells "ends in the middle" from the rest.
+//! would take. Only what ends in the middle is looked at closely: a text that went wrong before its end would be no
+//! JSON if it went on, so it was not cut, and to ask again is to be billed again for the same.
 
 use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
 
 /// The most of an error's body that is looked at.
 pub(super) const MOST_READ: usize = 256 * 1024;
@@ -91,8 +94,12 @@ pub(super) fn shape(text: &str, content_type: &str) -> Shape {
                 Shape::Other
             }
         }
-        Some(b'{' | b'[') => brackets(text.as_bytes()),
+        Some(b'{' | b'[') => match brackets(text.as_bytes()) {
+            Shape::CutShort if !may_go_on(text) => Shape::Other,
+            shape => shape,
+        },
         Some(b'"') => match string_end(text.as_bytes(), 1) {
+            None if !may_go_on(text) => Shape::Other,
             None => Shape::CutShort,
             Some(end) if end == text.len() => Shape::Json,
             Some(_) => Shape::Other,
@@ -123,6 +130,21 @@ fn scalar(text: &str) -> Shape {
     } else {
         Shape::Other
     }
+}
+
+/// Whether a text that ends in the middle is the start of some JSON, as Python reads it.
+fn may_go_on(text: &str) -> bool {
+    let is_start = |text: &str| {
+        let text = strict(text).map_or(Cow::Borrowed(text), Cow::Owned);
+        serde_json::from_str::<IgnoredAny>(&text).is_err_and(|error| error.is_eof())
+    };
+    // The parser calls a number that was cut wrong, and of Python's own words it knows none.
+    let before = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let last = text.strip_prefix(before).unwrap_or_default();
+    let word_was_cut = ["NaN", "Infinity"].iter().any(|word| word.starts_with(last));
+    is_start(text)
+        || is_start(&format!("{text}0"))
+        || (word_was_cut && is_start(&format!("{}null", before.trim_end_matches('-'))))
 }
 
 /// Follows brackets and strings from the first byte, an opening bracket, to the end.
@@ -191,6 +213,23 @@ mod tests {
             ("{\"a\":1} trailing", Shape::Other),
             ("<!DOCTYPE html><html></html>", Shape::Html),
             ("<xml/>", Shape::Other),
+            ("{'a", Shape::Other),
+            ("{'a': [1", Shape::Other),
+            ("{\"a\": [1}", Shape::Other),
+            ("{\"a\" 1", Shape::Other),
+            ("{\"a\": bogus", Shape::Other),
+            ("{\"a\": \"b\nc", Shape::Other),
+            ("\"a\\x", Shape::Other),
+            ("{\"a\": [1, ", Shape::CutShort),
+            ("[NaN, -Infinity, \"\\ud83d", Shape::CutShort),
+            ("[-Inf", Shape::CutShort),
+            ("[Na", Shape::CutShort),
+            ("[tr", Shape::CutShort),
+            ("[-", Shape::CutShort),
+            ("[-1.", Shape::CutShort),
+            ("[1e-", Shape::CutShort),
+            ("[1x", Shape::Other),
+            ("{\"a\": \"\u{fffd}", Shape::CutShort),
             ("data: {}\n\n", Shape::Events),
             ("Internal Server Error", Shape::Other),
         ];
