@@ -51,11 +51,12 @@ fn object<'a>(value: &'a Value, map: &'a Map<String, Value>) -> Option<Found<'a>
 /// Whether an object says that it is an error.
 fn is_error(map: &Map<String, Value>) -> bool {
     let word = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default();
+    let denied = |key: &str| map.get(key).is_some_and(denies) && has_result(map);
     // A job's record may tell of a failure long past; the answer that brings it is a good one.
     if ["job", "batch", "run", "file", "vector_store"].iter().any(|kind| word("object").contains(kind)) {
         return false;
     }
-    map.get("error").is_some_and(says_something)
+    map.get("error").is_some_and(says_something) && !denied("error")
         || word("type") == "error"
         || word("object") == "error"
         || word("event_type") == "error"
@@ -63,9 +64,9 @@ fn is_error(map: &Map<String, Value>) -> bool {
         || word("status") == "budget_exceeded"
         || (word("status") == "failed" && matches!(word("object"), "" | "response" | "interaction"))
         || (map.get("success") == Some(&Value::Bool(false)) && map.get("errors").is_some_and(says_something))
-        || (!word("error_code").is_empty() && map.contains_key("message"))
+        || (!word("error_code").is_empty() && map.contains_key("message") && !denied("error_code"))
         || (map.contains_key("fault") && map.len() == 1)
-        || (!word("code").is_empty() && !word("message").is_empty() && !has_answer(map))
+        || (!word("code").is_empty() && !word("message").is_empty() && !has_answer(map) && !denied("code"))
         || (map.len() == 1 && map.iter().all(|(key, inner)| key.ends_with("Exception") && inner.is_object()))
 }
 
@@ -85,6 +86,67 @@ fn says_something(value: &Value) -> bool {
         Value::Array(items) => !items.is_empty(),
         Value::Object(map) => !map.is_empty(),
     }
+}
+
+/// What stands in the place of an error to say that there is none.
+const NO_ERROR: &[&str] = &[
+    "",
+    "0",
+    "200",
+    "false",
+    "n/a",
+    "nil",
+    "no",
+    "no error",
+    "no errors",
+    "none",
+    "null",
+    "ok",
+    "okay",
+    "success",
+    "undefined",
+];
+
+/// Whether the value of an `error` says that there was none: `"none"`, `{"code": 0, "message": "ok"}`.
+fn denies(error: &Value) -> bool {
+    match error {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => matches!(number.as_f64(), Some(0.0 | 200.0)),
+        Value::String(text) => {
+            let text = text.trim().trim_end_matches(['.', '!']);
+            NO_ERROR.iter().any(|word| word.eq_ignore_ascii_case(text))
+        }
+        Value::Array(items) => items.iter().all(denies),
+        Value::Object(map) => map.values().all(denies),
+    }
+}
+
+/// Keys that go with an error and are no result.
+const OF_ERRORS: &[&str] = &[
+    "error",
+    "errors",
+    "error_code",
+    "error_message",
+    "code",
+    "message",
+    "msg",
+    "detail",
+    "details",
+    "type",
+    "status",
+    "status_code",
+    "success",
+    "object",
+    "id",
+    "request_id",
+    "requestId",
+    "jsonrpc",
+];
+
+/// Whether something stands beside an error and what usually goes with one; even 0 and false are results.
+fn has_result(map: &Map<String, Value>) -> bool {
+    map.iter().any(|(key, value)| !OF_ERRORS.contains(&key.as_str()) && !value.is_null())
 }
 
 /// Gemini's `finishReason`s that come instead of an answer.
@@ -131,7 +193,9 @@ fn choices(map: &Map<String, Value>) -> Option<Found<'_>> {
             || field("refusal")
             || choice.get("text").is_some_and(says_something);
         let end = |key: &str| choice.get(key).and_then(Value::as_str).unwrap_or_default();
-        let found = if let Some(error) = choice.get("error").filter(|error| says_something(error)) {
+        let found = if let Some(error) =
+            choice.get("error").filter(|error| says_something(error) && !(has_content && denies(error)))
+        {
             Found::Error(error)
         } else if has_content {
             return None;
@@ -197,6 +261,17 @@ mod tests {
             r#"[]"#,
             r#"{}"#,
             r#"{"error": ""}"#,
+            r#"{"error": "none", "result": 5}"#,
+            r#"{"error": "None.", "result": false}"#,
+            r#"{"error": " null ", "text": ""}"#,
+            r#"{"error": "OK", "embeddings": [[0.5]]}"#,
+            r#"{"error": "success", "choices": [{"message": {"content": "hi"}}]}"#,
+            r#"{"error": {"code": 0, "message": "Success"}, "result": 5}"#,
+            r#"{"error": {"code": null}, "result": 5}"#,
+            r#"{"error": ["none"], "result": 5}"#,
+            r#"{"code": "200", "message": "success", "embeddings": [[0.5]]}"#,
+            r#"{"error_code": "0", "message": "ok", "embeddings": [[0.5]]}"#,
+            r#"{"choices": [{"error": "none", "message": {"content": "hi"}}]}"#,
         ] {
             assert!(!fails(body), "{body}");
         }
@@ -206,6 +281,14 @@ mod tests {
     fn every_hidden_failure_is_found() {
         for body in [
             r#"{"error": "some text"}"#,
+            r#"{"error": "none"}"#,
+            r#"{"error": "none", "message": "no worker left", "result": null}"#,
+            r#"{"error": "no capacity", "result": 5}"#,
+            r#"{"error": true, "result": 5}"#,
+            r#"{"error": {"code": 0, "message": "overloaded"}, "result": 5}"#,
+            r#"{"error": {"code": 500, "message": ""}, "result": 5}"#,
+            r#"{"code": "500", "message": "ok", "embeddings": []}"#,
+            r#"{"choices": [{"error": "none", "message": {"content": ""}, "finish_reason": "error"}]}"#,
             r#"{"type": "error", "code": "server_error", "message": "x", "sequence_number": 1}"#,
             r#"{"type": "response.failed", "response": {"status": "failed", "error": {"code": "server_error"}}}"#,
             r#"{"id": "r", "status": "failed", "error": null}"#,
