@@ -300,7 +300,7 @@ class TLSError(TransportError):
 
 
 class ProxyError(TransportError):
-    """The proxy refused us, or asked for credentials."""
+    """The proxy asked for credentials, or opened no connection to the server."""
 
 
 class ReadError(TransportError):

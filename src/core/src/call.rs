@@ -262,6 +262,7 @@ fn is_transport(reason: Reason) -> bool {
             | CertificateRejected
             | TlsFailed
             | ProxyRefused
+            | ProxyFailed
             | NotHttp
             | BodyCorrupt
             | Truncated

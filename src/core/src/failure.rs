@@ -212,8 +212,10 @@ reasons! {
     CertificateRejected Permanent "certificate_rejected" "The server's certificate is not trusted.";
     /// When TLS could not be agreed on for another reason.
     TlsFailed Call "tls_failed" "No secure connection could be agreed on.";
-    /// When the proxy refused us or asked for credentials.
+    /// When the proxy asked for credentials, or what it said makes no sense.
     ProxyRefused Permanent "proxy_refused" "The proxy refused the connection or asks for credentials.";
+    /// When the proxy answered and opened no tunnel: it cannot reach the server at the moment, or will not.
+    ProxyFailed Call "proxy_failed" "The proxy opened no connection to the server.";
     /// When what came back is not HTTP.
     NotHttp Call "not_http" "What came back is not HTTP.";
     /// When the body's compression is broken.

@@ -61,6 +61,7 @@ struct Seen {
     certificate: bool,
     tls: bool,
     proxy: bool,
+    no_tunnel: bool,
     connect: bool,
     not_http: bool,
     not_processed: bool,
@@ -93,12 +94,9 @@ impl Seen {
             self.certificate |= certificate;
             self.tls |= !certificate;
         } else if let Some(error) = cause.downcast_ref::<TunnelError>() {
-            self.proxy |= matches!(
-                error,
-                TunnelError::ProxyAuthRequired
-                    | TunnelError::TunnelUnsuccessful
-                    | TunnelError::ProxyHeadersTooLong
-            );
+            self.proxy |= matches!(error, TunnelError::ProxyAuthRequired | TunnelError::ProxyHeadersTooLong);
+            // Every status but 200 and 407: which one it was is not kept.
+            self.no_tunnel |= matches!(error, TunnelError::TunnelUnsuccessful);
         } else if let Some(error) = cause.downcast_ref::<io::Error>() {
             self.went_away |= matches!(
                 error.kind(),
@@ -119,6 +117,8 @@ impl Seen {
             Reason::TlsFailed
         } else if self.proxy {
             Reason::ProxyRefused
+        } else if self.no_tunnel {
+            Reason::ProxyFailed
         } else if self.connect || builder {
             Reason::ConnectFailed
         } else if self.not_http {

@@ -149,12 +149,18 @@ async fn a_handshake_that_hangs_ends_at_the_connect_timeout() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_wants_a_password_or_refuses_the_tunnel_is_told_apart() {
-    for refusal in ["407 Proxy Authentication Required", "403 Forbidden"] {
+async fn a_proxy_that_wants_a_password_is_told_from_one_that_opens_no_tunnel() {
+    for (refusal, reason) in [
+        ("407 Proxy Authentication Required", Reason::ProxyRefused),
+        ("403 Forbidden", Reason::ProxyFailed),
+        ("502 Bad Gateway", Reason::ProxyFailed),
+        ("503 Service Unavailable", Reason::ProxyFailed),
+        ("504 Gateway Timeout", Reason::ProxyFailed),
+    ] {
         let answer = format!("HTTP/1.1 {refusal}\r\ncontent-length: 0\r\n\r\n");
         let (address, seen) = always(answer).await;
         let fault = fault(over(&through(address), "https://localhost:1/?key=hidden").await);
-        assert_eq!((fault.reason, fault.sent), (Reason::ProxyRefused, Sent::No), "{}", fault.detail);
+        assert_eq!((fault.reason, fault.sent), (reason, Sent::No), "{refusal}: {}", fault.detail);
         assert!(!fault.detail.contains("secret") && !fault.detail.contains("hidden"));
         assert!(seen.requests()[0].starts_with("CONNECT localhost:1 "));
     }

@@ -120,7 +120,7 @@ const fn transport_class(reason: Reason) -> Option<&'static str> {
         ConnectFailed => Some("ConnectError"),
         ConnectTimeout | WriteTimeout | ReadTimeout | AttemptTimeout => Some("AttemptTimeout"),
         CertificateRejected | TlsFailed => Some("TLSError"),
-        ProxyRefused => Some("ProxyError"),
+        ProxyRefused | ProxyFailed => Some("ProxyError"),
         ConnectionLost | NotHttp => Some("ReadError"),
         _ => None,
     }
