@@ -80,8 +80,9 @@ def call(
         rng: a seed or a ``random.Random`` for the waits.
         clock: an object with ``now()`` or a callable, in seconds; ``None`` is the monotonic clock.
         max_response_bytes: most bytes of answer after content decoding.
-        proxy: URL of a proxy; ``None`` uses the environment's.
-        ca_bundle: a PEM file trusted instead of the system's roots; ``None`` honours ``SSL_CERT_FILE``.
+        proxy: URL of an http or https proxy; ``None`` uses the environment's, less what ``NO_PROXY`` names.
+        ca_bundle: a PEM file trusted instead of the system's roots; ``None`` honours
+            ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
 
     Returns:
         The answer's JSON, the same objects as ``json.load`` gives.

@@ -9,14 +9,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpInfo};
-use reqwest::{Client, ClientBuilder, Proxy, Url};
+use reqwest::{Client, ClientBuilder, Proxy};
 use rustls::ClientConfig;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::progress::{Ends, Progress};
 use crate::tls;
-use crate::transport::{Route, SetupError};
+use crate::transport::{Route, SetupError, Via};
 
 /// Below the shortest idle limit of the load balancers in front of LLM APIs (60 s).
 const IDLE: Duration = Duration::from_secs(50);
@@ -56,20 +56,16 @@ impl Clients {
 
 /// Whether even an http call goes through TLS, to its proxy.
 fn proxy_is_https(route: &Route) -> bool {
-    let secure = |proxy: &str| proxy.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-    match &route.proxy {
-        Some(proxy) => secure(proxy),
-        None => ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
-            .iter()
-            .any(|name| std::env::var(name).is_ok_and(|proxy| secure(&proxy))),
-    }
+    matches!(&route.via, Via::Proxy(proxy) if proxy.scheme() == "https")
 }
 
-/// Whether the route's own settings make sense, before any request.
-pub fn check(route: &Route) -> Result<(), SetupError> {
-    explicit_proxy(route)?;
+/// Whether the certificates that somebody named can be used, before any request.
+pub fn check(route: &Route, https: bool) -> Result<(), SetupError> {
     match &route.ca_bundle {
         Some(path) => tls::trusting(Some(path)).map(drop),
+        None if (https || proxy_is_https(route)) && tls::environment_names_roots() => {
+            tls::trusting(None).map(drop)
+        }
         None => Ok(()),
     }
 }
@@ -85,27 +81,14 @@ fn build(route: &Route, tls: bool, idle_connections: usize) -> Result<Client, Se
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(idle_connections)
         .connector_layer(NoteOpened);
-    if let Some(proxy) = explicit_proxy(route)? {
-        builder = builder.proxy(proxy);
-    }
-    builder.build().map_err(|error| SetupError { field: "proxy", detail: error.without_url().to_string() })
-}
-
-fn explicit_proxy(route: &Route) -> Result<Option<Proxy>, SetupError> {
-    let Some(text) = &route.proxy else {
-        return Ok(None);
+    let wrong =
+        |error: reqwest::Error| SetupError { field: "proxy", detail: error.without_url().to_string() };
+    builder = match &route.via {
+        Via::System => builder,
+        Via::Direct => builder.no_proxy(),
+        Via::Proxy(proxy) => builder.proxy(Proxy::all(proxy.clone()).map_err(wrong)?),
     };
-    // The text itself may hold a password: it is never quoted.
-    let wrong = |detail: &str| SetupError { field: "proxy", detail: detail.to_owned() };
-    let url = if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("http://{text}")) };
-    let url = url.map_err(|error| wrong(&error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(wrong("only http:// and https:// proxies with a host are spoken to"));
-    }
-    match Proxy::all(url) {
-        Ok(proxy) => Ok(Some(proxy)),
-        Err(error) => Err(wrong(&error.without_url().to_string())),
-    }
+    builder.build().map_err(wrong)
 }
 
 /// Both ends of the connection this describes.

@@ -68,12 +68,12 @@ impl Default for Lane {
     }
 }
 
-/// Whether a route's own settings can be used: a front calls this before the first request.
+/// Whether a route's settings can be used for calls to `url`: a front calls this before the first request.
 ///
 /// # Errors
-/// The setting that is wrong: `proxy` or `ca_bundle`.
-pub fn check_route(route: &Route) -> Result<(), SetupError> {
-    client::check(route)
+/// The setting that is wrong: `ca_bundle`, or the environment variable that names the roots.
+pub fn check_route(route: &Route, url: &Url) -> Result<(), SetupError> {
+    client::check(route, url.scheme() == "https")
 }
 
 impl Lane {

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod transport;
+pub mod url;
+pub mod proxy;
 
 pub mod clock;
 pub mod dice;

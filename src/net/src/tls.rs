@@ -60,6 +60,11 @@ pub fn trusting(bundle: Option<&Path>) -> Result<ClientConfig, SetupError> {
     Ok(config)
 }
 
+/// Whether the environment names roots in place of the system's.
+pub fn environment_names_roots() -> bool {
+    ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| env::var_os(name).is_some())
+}
+
 /// The configuration for clients that only speak http: it trusts nobody and costs nothing.
 pub fn unused() -> Result<ClientConfig, SetupError> {
     let builder = ClientConfig::builder_with_provider(provider())

@@ -48,13 +48,25 @@ pub struct Limits {
 /// What makes one HTTP client different from another: calls with an equal route share connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Route {
-    /// An explicit proxy URL; `None` uses the system's.
-    pub proxy: Option<String>,
+    /// Through a proxy or not.
+    pub via: Via,
     /// A PEM file whose certificates are trusted instead of the system's.
     pub ca_bundle: Option<PathBuf>,
     /// The proxy and certificate settings of the environment when the call began, so that a changed
     /// environment gets a fresh client.
     pub environment: u64,
+}
+
+/// Which way to the host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Via {
+    /// When nobody said: as the operating system is set up, where that knows of proxies.
+    #[default]
+    System,
+    /// When no proxy is to be used, whatever the system says.
+    Direct,
+    /// When it is this http or https proxy.
+    Proxy(Url),
 }
 
 /// An answer that was read whole.

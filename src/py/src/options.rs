@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use steadycall_core::policy::{Fields, Policy};
 use steadycall_net::dice::Dice;
-use steadycall_net::lane;
-use steadycall_net::transport::{Limits, Request, Route, Url};
+use steadycall_net::transport::{Limits, Request, Route, SetupError, Url, Via};
+use steadycall_net::{lane, proxy, url};
 
 use crate::errors::{Target, Whither};
 use crate::{convert, json, python};
@@ -78,6 +78,8 @@ pub struct Options {
     pub request: Arc<Request>,
     /// Which HTTP client.
     pub route: Arc<Route>,
+    /// Which variable of the environment named the proxy.
+    variable: Option<&'static str>,
     /// I/O timeouts and the size limit; the attempt's own end is set per attempt.
     pub limits: Limits,
     /// Where it goes, fit for errors and logs.
@@ -120,7 +122,7 @@ impl Options {
     pub fn new(
         (url, headers, idempotency_key): (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
         (timeout, max_response_bytes): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
-        (proxy, ca_bundle): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        (given_proxy, ca_bundle): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
         payload: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = url.py();
@@ -128,31 +130,36 @@ impl Options {
         let most = convert::count("max_response_bytes", max_response_bytes, i64::MAX)?;
         let max_response_bytes = most.unsigned_abs();
         let limits = Limits { timeouts: convert::timeouts(timeout)?, attempt: None, max_response_bytes };
-        let route = Route {
-            proxy: convert::optional_text("proxy", proxy, "the URL of a proxy, or None")?,
-            ca_bundle: path(ca_bundle)?,
-            environment: environment(),
-        };
-        lane::check_route(&route).map_err(|error| {
+        let given = convert::optional_text("proxy", given_proxy, "the URL of a proxy, or None")?;
+        let wrong = |error: SetupError| {
             let allowed = match error.field {
-                "proxy" => "the URL of a proxy, or None",
-                _ => "a readable PEM file with certificates, or None",
+                "proxy" => "the URL of an http or https proxy, or None",
+                "ca_bundle" => "a readable PEM file with certificates, or None",
+                "SSL_CERT_FILE" => "a readable PEM file with certificates, or unset",
+                "SSL_CERT_DIR" => "directories of PEM files with certificates, or unset",
+                _ => "the URL of an http or https proxy, or unset",
             };
             convert::config_error(py, error.field, &error.detail, allowed)
-        })?;
+        };
+        let (via, variable) = match given {
+            Some(text) => (proxy::given(&text).map_err(wrong)?, None),
+            None => proxy::of_environment(&target.parsed).map_err(wrong)?,
+        };
+        let route = Route { via, ca_bundle: path(ca_bundle)?, environment: environment() };
+        lane::check_route(&route, &target.parsed).map_err(wrong)?;
         let key = idempotency(idempotency_key)?;
         let body = json::write(py, payload)?.into();
         let request =
             Request { url: target.parsed.clone(), headers: all_headers(key.as_ref(), headers)?, body };
-        Ok(Self { request: Arc::new(request), route: Arc::new(route), limits, target, key })
+        Ok(Self { request: Arc::new(request), route: Arc::new(route), variable, limits, target, key })
     }
 
-    /// Where this call goes and through what, for errors. Reads the environment, with the GIL held.
+    /// Where this call goes and through what, for errors.
     pub fn whither(&self) -> Whither<'_> {
-        let explicit = self.route.proxy.as_deref().and_then(|proxy| Url::parse(proxy).ok());
-        let via = match explicit {
-            Some(proxy) => Some(format!("through the proxy {}", Target::of(proxy).host)),
-            None => proxy_variable(self.target.parsed.scheme()).map(|name| format!("with {name} set")),
+        let via = match (&self.route.via, self.variable) {
+            (Via::Proxy(_), Some(name)) => Some(format!("with {name} set")),
+            (Via::Proxy(proxy), None) => Some(format!("through the proxy {}", host_of(proxy))),
+            (Via::System | Via::Direct, _) => None,
         };
         Whither { to: &self.target, via }
     }
@@ -194,10 +201,14 @@ fn idempotency(key: &Bound<'_, PyAny>) -> PyResult<Option<HeaderValue>> {
     })
 }
 
+fn host_of(url: &Url) -> String {
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    format!("{}{port}", url.host_str().unwrap_or_default())
+}
+
 impl Target {
     fn of(parsed: Url) -> Self {
-        let port = parsed.port().map_or_else(String::new, |port| format!(":{port}"));
-        let host = format!("{}{port}", parsed.host_str().unwrap_or_default());
+        let host = host_of(&parsed);
         Self { url: format!("{}://{host}{}", parsed.scheme(), parsed.path()), host, parsed }
     }
 }
@@ -230,17 +241,8 @@ fn bad_url(py: Python<'_>, what: &str) -> PyErr {
 }
 
 fn http_url(py: Python<'_>, text: &str) -> PyResult<Url> {
-    if text.chars().any(char::is_control) {
-        return Err(bad_url(py, "one with control characters"));
-    }
-    let url = Url::parse(text).map_err(|_| bad_url(py, "one that cannot be read"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(bad_url(py, &format!("one with the scheme {:?}", url.scheme())));
-    }
-    if url.host_str().is_none_or(str::is_empty) {
-        return Err(bad_url(py, "one without a host"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
+    let url = url::parse(text).map_err(|what| bad_url(py, &what))?;
+    if url::authority(text).is_some_and(|authority| authority.contains('@')) {
         return Err(bad_url(py, "one with credentials (send an Authorization header)"));
     }
     Ok(url)
@@ -278,15 +280,6 @@ fn path(value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     }
     let refuse = || convert::config_error(value.py(), "ca_bundle", &convert::shown(value), "a path, or None");
     value.extract().map(Some).map_err(|_| refuse())
-}
-
-/// The variable of the environment that names a proxy for URLs of this scheme; `NO_PROXY` may still except the host.
-fn proxy_variable(scheme: &str) -> Option<&'static str> {
-    let names: &[&str] = match scheme {
-        "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
-        _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
-    };
-    names.iter().copied().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// What the environment says about proxies and certificates, as one number: a client is shared only by calls that
