@@ -1,13 +1,15 @@
 //! Reads an answer to its end or to its limit; keeps what arrived when it breaks in between.
 
+use std::future::poll_fn;
 use std::pin::pin;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use reqwest::Response;
+use http_body::Body;
 use steadycall_core::failure::{Reason, Sent};
 
+use crate::client::Reply;
 use crate::clock::{Alarm, Instant, now};
 use crate::fault;
 use crate::progress::judge;
@@ -27,13 +29,14 @@ pub struct Bounds<'a> {
 
 /// Reads the body; `received` counts its decoded bytes.
 pub async fn read(
-    mut response: Response,
+    response: Reply,
     bounds: Bounds<'_>,
     alarm: &mut Alarm,
     received: &mut u64,
 ) -> Result<Answer, Fault> {
-    let status = response.status();
-    let headers = std::mem::take(response.headers_mut());
+    let (head, body) = response.into_parts();
+    let (status, headers) = (head.status, head.headers);
+    let mut stream = pin!(body);
     let limit = usize::try_from(bounds.limits.max_response_bytes).unwrap_or(usize::MAX);
     // Decoding removes the header, so what is left is the length of what we shall read.
     let length = declared(&headers);
@@ -55,14 +58,16 @@ pub async fn read(
     loop {
         let due = bounds.limits.timeouts.read;
         let verdict = alarm
-            .guard(pin!(response.chunk()), |now| {
+            .guard(pin!(poll_fn(|context| stream.as_mut().poll_frame(context))), |now| {
                 let due = due.and_then(|limit| last.checked_add(limit));
                 judge(Phase::Read, due, bounds.end, now, [None, None])
             })
             .await;
         match verdict {
-            Ok(Ok(Some(piece))) => {
+            Ok(Some(Ok(frame))) => {
                 last = now();
+                // What is no data is a trailer, and no business of ours.
+                let Ok(piece) = frame.into_data() else { continue };
                 *received += piece.len() as u64;
                 let most = if status.is_success() { limit } else { KEPT };
                 let room = most.saturating_sub(body.len());
@@ -78,9 +83,9 @@ pub async fn read(
                 // Enough to know the error by; the connection is given up with the rest.
                 break;
             }
-            Ok(Ok(None)) => break,
-            Ok(Err(error)) => {
-                let cause = fault::read(error);
+            Ok(None) => break,
+            Ok(Some(Err(error))) => {
+                let cause = fault::read(&*error);
                 let reason = if cause.corrupt { Reason::BodyCorrupt } else { Reason::Truncated };
                 return Err(broken(reason, None, cause.detail, body.whole(), headers));
             }

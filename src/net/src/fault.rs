@@ -9,7 +9,7 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use steadycall_core::failure::Reason;
 use tower_service::Service;
 
-use crate::client::ends;
+use crate::connect::ends;
 use crate::progress::Ends;
 
 /// The tunnel's error is not exported, but the service that returns it is.
@@ -36,21 +36,19 @@ pub struct Cause {
 }
 
 /// Reads an error of the HTTP client.
-pub fn read(error: reqwest::Error) -> Cause {
-    let decoding = error.is_decode();
-    let error = error.without_url();
+pub fn read(error: &(dyn Error + 'static)) -> Cause {
     let mut seen = Seen::default();
-    let mut innermost: &(dyn Error + 'static) = &error;
-    for cause in causes(&error) {
+    let mut innermost = error;
+    for cause in causes(error) {
         seen.note(cause);
         innermost = cause;
     }
     Cause {
-        reason: seen.reason(error.is_builder()),
+        reason: seen.reason(),
         detail: innermost.to_string(),
         not_processed: seen.not_processed,
         went_away: seen.went_away,
-        corrupt: decoding && !seen.transport && !seen.short,
+        corrupt: !seen.transport && !seen.short,
         ends: seen.ends,
     }
 }
@@ -110,7 +108,7 @@ impl Seen {
         }
     }
 
-    fn reason(&self, builder: bool) -> Reason {
+    fn reason(&self) -> Reason {
         if self.certificate {
             Reason::CertificateRejected
         } else if self.tls {
@@ -119,7 +117,7 @@ impl Seen {
             Reason::ProxyRefused
         } else if self.no_tunnel {
             Reason::ProxyFailed
-        } else if self.connect || builder {
+        } else if self.connect {
             Reason::ConnectFailed
         } else if self.not_http {
             Reason::NotHttp

@@ -11,16 +11,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use http::header::LOCATION;
-use reqwest::{Client, Method, Response, Url};
+use http::header::{LOCATION, PROXY_AUTHORIZATION};
+use http::{Method, Uri};
 use steadycall_core::failure::{Reason, Sent};
+use tower_service::Service;
 
 use crate::answer::{self, Bounds};
-use crate::client::{self, CURRENT, Clients};
+use crate::client::{self, Client, Clients, Reply, is_https};
 use crate::clock::{Alarm, Duration, Instant, now};
+use crate::connect::{CURRENT, Proxies};
 use crate::fault::{self, Cause};
 use crate::progress::{Progress, TrackedBody};
-use crate::transport::{Answer, Fault, Limits, Outcome, Phase, Request, Route, SetupError};
+use crate::transport::{Answer, Fault, Limits, Outcome, Phase, Request, Route, SetupError, Url};
 
 /// Routes whose connections are kept; beyond it the one not used for longest goes.
 const ROUTES: usize = 16;
@@ -85,12 +87,12 @@ impl Lane {
         }
     }
 
-    /// Makes ready for calls to `url` over `route`, so that the attempt finds nothing wrong with them.
+    /// Makes ready for calls to `uri` over `route`, so that the attempt finds nothing wrong with them.
     ///
     /// # Errors
-    /// The setting that is wrong: `proxy`, `ca_bundle`, or the environment variable that names the roots.
-    pub fn prepare(&self, route: &Route, url: &Url) -> Result<(), SetupError> {
-        self.clients(route, url).map(drop)
+    /// The setting that is wrong: `ca_bundle`, or the environment variable that names the roots.
+    pub fn prepare(&self, route: &Route, uri: &Uri) -> Result<(), SetupError> {
+        self.clients(route, uri).map(drop)
     }
 
     /// Sends `request` and reads its answer, within `limits`.
@@ -114,7 +116,7 @@ impl Lane {
         limits: &Limits,
         tally: &mut Tally,
     ) -> Result<Answer, Fault> {
-        let clients = self.clients(route, &request.url).map_err(unusable)?;
+        let clients = self.clients(route, &request.uri).map_err(unusable)?;
         if self.inner.idle() > LOOK_AFTER {
             // The peer may have closed kept connections while nobody looked. In the first turn the runtime looks
             // at its sockets, in the second the connections hear of it (it asks us again before them).
@@ -122,32 +124,33 @@ impl Lane {
             tokio::task::yield_now().await;
         }
         let end = limits.attempt.and_then(|limit| now().checked_add(limit));
-        let mut exchange = Exchange { request, limits, end, alarm: Alarm::default() };
-        let mut url = request.url.clone();
+        let proxies = &clients.proxies;
+        let mut exchange = Exchange { request, proxies, limits, end, alarm: Alarm::default() };
+        let mut uri = request.uri.clone();
         let mut hops = 0;
         let mut client = clients.pooled.clone();
         loop {
-            let response = match exchange.send(&client, url.clone(), tally).await {
+            let response = match exchange.send(&mut client, uri.clone(), tally).await {
                 Ok(response) => response,
                 Err(Broken { unseen: true, .. }) if tally.replays == 0 => {
                     tally.replays = 1;
-                    client = clients.fresh().map_err(unusable)?;
+                    client = clients.fresh();
                     continue;
                 }
                 Err(broken) => return Err(broken.fault),
             };
-            match next_hop(&url, &response) {
+            match next_hop(&uri, &response) {
                 Some(next) if hops < HOPS => {
                     hops += 1;
-                    url = next;
+                    uri = next;
                 }
                 _ => return exchange.read(response, tally).await,
             }
         }
     }
 
-    fn clients(&self, route: &Route, url: &Url) -> Result<Arc<Clients>, SetupError> {
-        let https = url.scheme() == "https";
+    fn clients(&self, route: &Route, uri: &Uri) -> Result<Arc<Clients>, SetupError> {
+        let https = is_https(uri);
         if let Some(clients) = self.inner.find(route, https) {
             return Ok(clients);
         }
@@ -199,6 +202,7 @@ struct Broken {
 /// What all requests of one attempt share.
 struct Exchange<'a> {
     request: &'a Request,
+    proxies: &'a Proxies,
     limits: &'a Limits,
     end: Option<Instant>,
     alarm: Alarm,
@@ -206,37 +210,33 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Sends the request and waits for the head of its answer.
-    async fn send(&mut self, client: &Client, url: Url, tally: &mut Tally) -> Result<Response, Broken> {
+    async fn send(&mut self, client: &mut Client, uri: Uri, tally: &mut Tally) -> Result<Reply, Broken> {
         let progress = Arc::new(Progress::new());
         let body = TrackedBody::new(self.request.body.clone(), progress.clone());
-        let headers = self.request.headers.clone();
-        let mut request = if url.username().is_empty() && url.password().is_none() {
-            let mut request = reqwest::Request::new(Method::POST, url);
-            *request.headers_mut() = headers;
-            request
-        } else {
-            // Turns `user:password@` into an Authorization header, unless there is one.
-            let built = client.post(url).headers(headers).build();
-            built.map_err(|error| lost(fault::read(error), &progress))?
-        };
-        *request.body_mut() = Some(reqwest::Body::wrap(body));
+        let mut request = http::Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = self.request.headers.clone();
+        if let Some(authorization) = self.proxies.authorization(&uri) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
+        }
+        *request.uri_mut() = uri;
 
         let (limits, end) = (self.limits, self.end);
         let result = {
             // In a block of its own: the connection is given up before `sent` is asked for.
-            let work = pin!(CURRENT.scope(progress.clone(), client.execute(request)));
+            let work = pin!(CURRENT.scope(progress.clone(), client.call(request)));
             let judge = |now| progress.judge(&limits.timeouts, end, now);
             self.alarm.guard(work, judge).await
         };
         tally.fully_sent |= progress.whole().is_some();
         match result {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(lost(fault::read(error), &progress)),
+            Ok(Err(error)) => Err(lost(fault::read(&error), &progress)),
             Err(phase) => Err(late(phase, progress.withdraw())),
         }
     }
 
-    async fn read(&mut self, response: Response, tally: &mut Tally) -> Result<Answer, Fault> {
+    async fn read(&mut self, response: Reply, tally: &mut Tally) -> Result<Answer, Fault> {
         let bounds = Bounds { limits: self.limits, end: self.end };
         answer::read(response, bounds, &mut self.alarm, &mut tally.received).await
     }
@@ -282,17 +282,18 @@ fn unusable(error: SetupError) -> Fault {
 }
 
 /// Where a redirect leads, if it may be followed: same method, same body, same origin.
-fn next_hop(from: &Url, response: &Response) -> Option<Url> {
+fn next_hop(from: &Uri, response: &Reply) -> Option<Uri> {
     if !matches!(response.status().as_u16(), 307 | 308) {
         return None;
     }
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let from: Url = from.to_string().parse().ok()?;
     let mut next = from.join(location).ok()?;
     if next.origin() != from.origin() {
         return None;
     }
-    // A server must not choose our credentials: the location's own are dropped for ours.
-    next.set_username(from.username()).ok()?;
-    next.set_password(from.password()).ok()?;
-    Some(next)
+    // A server must not choose our credentials: the location's own are dropped.
+    next.set_username("").ok()?;
+    next.set_password(None).ok()?;
+    Uri::try_from(next.as_str()).ok()
 }

@@ -15,6 +15,7 @@ mod progress;
 mod trust;
 mod tls;
 
+mod connect;
 mod client;
 mod fault;
 mod answer;

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
-pub use reqwest::Url;
+use http::{HeaderMap, Uri};
 use steadycall_core::failure::{Reason, Sent};
+pub use url::Url;
 
 /// One request, ready to be sent any number of times.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Where to; http or https.
-    pub url: Url,
+    /// Where to; http or https, without credentials. Cheap to clone.
+    pub uri: Uri,
     /// Every header that goes out, content type included.
     pub headers: HeaderMap,
     /// The serialised payload; cheap to clone.

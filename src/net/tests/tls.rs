@@ -232,7 +232,7 @@ async fn with_ssl_cert_file() {
     match std::env::var("TEST_EXPECT").unwrap().as_str() {
         "trusted" => {
             lane.prepare(&route, &url).unwrap();
-            assert_eq!(over(&route, url.as_str()).await.result.unwrap().status, 200);
+            assert_eq!(over(&route, &url.to_string()).await.result.unwrap().status, 200);
         }
         expected => {
             let error = lane.prepare(&route, &url).unwrap_err();

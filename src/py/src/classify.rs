@@ -55,7 +55,12 @@ pub fn classify<'py>(
 #[pyfunction]
 pub fn failure<'py>(py: Python<'py>, reason: &str, sent: &str) -> PyResult<Bound<'py, PyAny>> {
     let Some(reason) = Reason::from_name(reason) else {
-        return Err(convert::config_error(py, "reason", &format!("{reason:?}"), "the name of a known reason"));
+        return Err(convert::config_error(
+            py,
+            "reason",
+            &format!("{reason:?}"),
+            "the name of a known reason",
+        ));
     };
     let Some(sent) = [Sent::No, Sent::Maybe].into_iter().find(|word| word.name() == sent) else {
         return Err(convert::config_error(py, "sent", &format!("{sent:?}"), "\"no\" or \"maybe\""));

@@ -2,7 +2,7 @@
 //!
 //! Runs with the GIL held. Texts are made here, last, from data; no key, query string, prompt or body gets in.
 
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use steadycall_core::call::{Call, Stage, StopReason};
@@ -30,8 +30,10 @@ pub struct Target {
     pub host: String,
     /// Scheme, host and path.
     pub url: String,
-    /// All of it, for sending only.
+    /// All of it, to choose the way by.
     pub parsed: Url,
+    /// All of it, as it is sent.
+    pub uri: Uri,
 }
 
 /// A target, and the proxy that stands before it: a failed connection is the proxy's as often as the host's.

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use http::Uri;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -149,8 +150,7 @@ impl Options {
         lane::check_route(&route, &target.parsed).map_err(wrong)?;
         let key = idempotency(idempotency_key)?;
         let body = json::write(py, payload)?.into();
-        let request =
-            Request { url: target.parsed.clone(), headers: all_headers(key.as_ref(), headers)?, body };
+        let request = Request { uri: target.uri.clone(), headers: all_headers(key.as_ref(), headers)?, body };
         Ok(Self { request: Arc::new(request), route: Arc::new(route), variable, limits, target, key })
     }
 
@@ -167,8 +167,8 @@ impl Options {
     /// Lays the caller's headers over ours for the next attempt.
     pub fn set_headers(&mut self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
         let headers = all_headers(self.key.as_ref(), headers)?;
-        let Request { url, body, .. } = &*self.request;
-        self.request = Arc::new(Request { url: url.clone(), headers, body: body.clone() });
+        let Request { uri, body, .. } = &*self.request;
+        self.request = Arc::new(Request { uri: uri.clone(), headers, body: body.clone() });
         Ok(())
     }
 }
@@ -207,9 +207,11 @@ fn host_of(url: &Url) -> String {
 }
 
 impl Target {
-    fn of(parsed: Url) -> Self {
+    /// `None` for what a URL may hold and a request line may not.
+    fn of(parsed: Url) -> Option<Self> {
         let host = host_of(&parsed);
-        Self { url: format!("{}://{host}{}", parsed.scheme(), parsed.path()), host, parsed }
+        let uri = Uri::try_from(parsed.as_str()).ok()?;
+        Some(Self { url: format!("{}://{host}{}", parsed.scheme(), parsed.path()), host, parsed, uri })
     }
 }
 
@@ -227,7 +229,8 @@ fn target(url: &Bound<'_, PyAny>) -> PyResult<Arc<Target>> {
     if let Some(target) = kept {
         return Ok(target);
     }
-    let target = Arc::new(Target::of(http_url(url.py(), text)?));
+    let unsendable = || bad_url(url.py(), "one that cannot be sent");
+    let target = Arc::new(Target::of(http_url(url.py(), text)?).ok_or_else(unsendable)?);
     if let Ok(mut targets) = TARGETS.try_lock() {
         targets.insert(0, (text.to_owned(), Arc::clone(&target)));
         targets.truncate(TARGETS_KEPT);

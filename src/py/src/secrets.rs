@@ -4,7 +4,7 @@
 //! Looked at after failures only, and when an observer is to be told.
 
 use http::HeaderName;
-use steadycall_net::transport::Request;
+use steadycall_net::transport::{Request, Url};
 
 /// Shorter values are compared whole only: "json" or "true" stands in many a code by chance.
 const LEAST_WITHIN: usize = 6;
@@ -25,7 +25,9 @@ impl Secrets {
                 hold(&mut held, &String::from_utf8_lossy(value.as_bytes()));
             }
         }
-        for (name, value) in request.url.query_pairs() {
+        // What is sent came from such a URL; reading it again is for failures only.
+        let url: Option<Url> = request.uri.to_string().parse().ok();
+        for (name, value) in url.iter().flat_map(Url::query_pairs) {
             hold(&mut held, if value.is_empty() { &name } else { &value });
         }
         Self(held)
