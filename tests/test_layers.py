@@ -221,6 +221,20 @@ def test_net_and_py_neither_unwrap_nor_panic(crate: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("http_call.rs", r"guarded\(py, [^|]*\|\| act\(&mut work\)\)"),
+        ("options.rs", r"guarded\([^|]*\|\|\s*\{?\s*Self::checked\("),
+        ("classify.rs", r"guarded\(py, [^|]*\|\| Ok\(judge\(&answer\)\)\)"),
+        ("runtime.rs", r"catch_unwind\(AssertUnwindSafe\(\|\| runtime\.block_on\(work\)\)\)"),
+    ],
+)
+def test_a_panic_of_ours_would_still_come_out_as_an_error(name: str, entry: str) -> None:
+    # There is no switch to make one happen, so this looks at the one place through which each kind of work goes.
+    assert re.search(entry, code(ROOT / "src" / "py" / "src" / name))
+
+
 def test_every_allow_has_its_reason_on_its_line() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"

@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use steadycall_core::classify::{Answer, Dialect, classify as judge};
 use steadycall_core::failure::{Failure, Reason, Sent};
 
-use crate::{convert, records};
+use crate::{convert, errors, records};
 
 const STATUS: &str = "an HTTP status from 100 to 599";
 const NOW: &str = "seconds since the epoch as an int or float, or None";
@@ -48,7 +48,8 @@ pub fn classify<'py>(
     let dialect = self::dialect(dialect)?;
     let answer =
         Answer { status, headers: &headers, body: &body, url: url.as_deref(), now: Some(now), dialect };
-    judge(&answer).map(|failure| records::failure(py, &failure)).transpose()
+    let failure = errors::guarded(py, "judging an answer", || Ok(judge(&answer)))?;
+    failure.map(|failure| records::failure(py, &failure)).transpose()
 }
 
 /// A failure that brought no answer to judge: the core's table has the kind and the sentence of its reason.

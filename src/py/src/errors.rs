@@ -2,6 +2,8 @@
 //!
 //! Runs with the GIL held. Texts are made here, last, from data; no key, query string, prompt or body gets in.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use http::{StatusCode, Uri};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -51,6 +53,15 @@ pub fn our_fault(py: Python<'_>, what: &str) -> PyErr {
         Ok(error) => PyErr::from_value(error),
         Err(error) => error,
     }
+}
+
+/// Runs `act`; a panic in it comes out as an `Error` that says it is our fault.
+///
+/// pyo3 would make a `PanicException` of it, which no `except Exception` sees, and which an event loop only logs while
+/// every call that waits for the same wake-up waits on for ever.
+pub fn guarded<T>(py: Python<'_>, doing: &str, act: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(act))
+        .unwrap_or_else(|_| Err(our_fault(py, &format!("a panic while {doing}"))))
 }
 
 /// The exception for a call that gave up.

@@ -143,7 +143,7 @@ impl HttpCall {
     /// Replaces the caller's headers for the next attempt.
     fn set_headers(&self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
         let _inside = Inside::enter(headers.py());
-        self.with(|work| work.options.set_headers(headers))
+        self.with(headers.py(), |work| work.options.set_headers(headers))
     }
 
     /// Makes one attempt on this thread: the parsed answer, or `PENDING` when it failed.
@@ -171,7 +171,7 @@ impl HttpCall {
 
     /// What a started attempt brought that the awaiting task has to look at itself: the parsed answer or `PENDING`.
     fn collect(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.with(|work| Ok(work.kept.take()))? {
+        match self.with(py, |work| Ok(work.kept.take()))? {
             Some(outcome) => self.settle(py, outcome),
             None => pending(py),
         }
@@ -182,7 +182,7 @@ impl HttpCall {
     /// Raises what the call ends with when there is no next one.
     fn decide(&self, py: Python<'_>) -> PyResult<f64> {
         let _inside = Inside::enter(py);
-        self.with(|work| {
+        self.with(py, |work| {
             let now = work.clock.now(py, &self.hooks)?;
             let Work { call, dice, .. } = &mut *work;
             let mut broken_dice = None;
@@ -220,7 +220,7 @@ impl HttpCall {
             let allowed = "a plain callable that takes seconds (one that gives a coroutine needs acall)";
             convert::no_awaitable("sleep", given, allowed)?;
         }
-        self.with(|work| {
+        self.with(py, |work| {
             let Some((wait, since)) = work.waiting.take() else { return Ok(()) };
             let moved = work.clock.now(py, &self.hooks)?.since(since);
             let missing = seconds(wait).unwrap_or_default().saturating_sub(moved);
@@ -252,17 +252,17 @@ impl HttpCall {
 
     /// Keeps an outcome for `collect`.
     pub fn keep(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
-        self.with(|work| {
+        self.with(py, |work| {
             work.kept = Some(outcome);
             pending(py)
         })
     }
 
     /// Takes the work out while `act` runs, because `act` may run Python code.
-    fn with<T>(&self, act: impl FnOnce(&mut Work) -> PyResult<T>) -> PyResult<T> {
+    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut Work) -> PyResult<T>) -> PyResult<T> {
         let taken = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut work = taken.ok_or_else(|| PyRuntimeError::new_err("this call is busy in another thread"))?;
-        let result = act(&mut work);
+        let result = errors::guarded(py, "working on a call", || act(&mut work));
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
         result
     }
@@ -270,7 +270,7 @@ impl HttpCall {
     /// Asks the engine for the next attempt.
     fn prepare(&self, py: Python<'_>) -> PyResult<Sending> {
         let _inside = Inside::enter(py);
-        self.with(|work| {
+        self.with(py, |work| {
             let now = work.clock.now(py, &self.hooks)?;
             match work.call.next(|| 0.0, now) {
                 Step::Attempt { until, .. } => {
@@ -289,7 +289,7 @@ impl HttpCall {
     /// Judges what an attempt brought: the parsed answer, or `PENDING` after a failure.
     fn settle(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
         let _inside = Inside::enter(py);
-        self.with(|work| {
+        self.with(py, |work| {
             let Outcome { result, replays, fully_sent, received } = outcome;
             // An error body that was cut short is still that error.
             let found = match result {

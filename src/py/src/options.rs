@@ -15,7 +15,7 @@ use steadycall_net::dice::Dice;
 use steadycall_net::transport::{Limits, Request, Route, SetupError, Url, Via};
 use steadycall_net::{lane, proxy, url};
 
-use crate::errors::{Target, Whither};
+use crate::errors::{self, Target, Whither};
 use crate::{convert, json, python};
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("steadycall/", env!("CARGO_PKG_VERSION")));
@@ -121,6 +121,17 @@ impl Options {
 
     /// Everything about the request and its route.
     pub fn new(
+        request: (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        limits: (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        route: (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        payload: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        errors::guarded(payload.py(), "reading the arguments", || {
+            Self::checked(request, limits, route, payload)
+        })
+    }
+
+    fn checked(
         (url, headers, idempotency_key): (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
         (timeout, max_response_bytes): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
         (given_proxy, ca_bundle): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
