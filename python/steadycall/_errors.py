@@ -40,7 +40,7 @@ class Error(Exception):
 
 
 class ConfigError(Error, ValueError):
-    """A value that makes no sense. Raised before anything is sent.
+    """A value that makes no sense. Raised before anything is sent, unless a callable of the caller's gave it later.
 
     ``field`` is the parameter's name, ``value`` what it was (hidden where it may be a secret), ``allowed`` what it
     must be.
