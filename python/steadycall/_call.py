@@ -6,13 +6,13 @@ Python can do - ask for headers, sleep, and be cancelled.
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 
-from . import _sleep, _usage, _watch  # noqa: F401  # the last two for the native call: nothing is loaded during one
-from ._errors import ConfigError
+from . import _usage, _watch  # noqa: F401  # for the native call: nothing is loaded during one
+from ._hooks import check_sleep, default_asleep, default_sleep, draws
 from ._native import PENDING, HttpCall
+from ._scope import around
 from ._time import Deadline, Timeout, read_clock
 
 TYPE_CHECKING = False
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
+    from ._hooks import Rng, Sleep
     from ._records import AttemptRecord, CallRecord
     from ._time import Clock, Seconds
 
     Headers = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
-    Sleep = Callable[[float], Any]
 
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 """The default of ``max_response_bytes``: 64 MiB, after content decoding."""
@@ -50,7 +50,7 @@ def call(
     idempotency_key: str | None = None,
     on_retry: Callable[[AttemptRecord], Any] | None = None,
     on_end: Callable[[CallRecord], Any] | None = None,
-    rng: random.Random | int | float | str | bytes | None = None,
+    rng: Rng | None = None,
     clock: Clock | None = None,
     max_response_bytes: int = MAX_RESPONSE_BYTES,
     proxy: str | None = None,
@@ -95,13 +95,13 @@ def call(
         ConfigError: a value makes no sense; nothing was sent.
     """
     if sleep is not None:
-        _check_sleep(sleep, may_be_awaited=False)
+        check_sleep(sleep, may_be_awaited=False)
     make_headers = headers if callable(headers) else None
     one = HttpCall(
         *(url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout),
         *(deadline, retry_status, retry_transport, retry_maybe_processed, idempotency_key, on_retry, on_end),
-        *(None if rng is None else _draws(rng), None if clock is None else read_clock(clock)),
-        *(max_response_bytes, proxy, ca_bundle),
+        *(None if rng is None else draws(rng), None if clock is None else read_clock(clock)),
+        *(max_response_bytes, proxy, ca_bundle, around()),
     )
     send = one.attempt if "gevent.monkey" not in sys.modules else _cooperative(one)
     while True:
@@ -111,7 +111,7 @@ def call(
         if answer is not PENDING:
             return answer
         wait = one.decide()
-        one.slept((_default_sleep() if sleep is None else sleep)(wait))
+        one.slept((default_sleep() if sleep is None else sleep)(wait))
 
 
 async def acall(
@@ -133,7 +133,7 @@ async def acall(
     idempotency_key: str | None = None,
     on_retry: Callable[[AttemptRecord], Any] | None = None,
     on_end: Callable[[CallRecord], Any] | None = None,
-    rng: random.Random | int | float | str | bytes | None = None,
+    rng: Rng | None = None,
     clock: Clock | None = None,
     max_response_bytes: int = MAX_RESPONSE_BYTES,
     proxy: str | None = None,
@@ -145,13 +145,13 @@ async def acall(
     ``time.sleep`` as ``sleep`` means ``asyncio.sleep``. trio is not supported.
     """
     if sleep is not None:
-        _check_sleep(sleep, may_be_awaited=True)
+        check_sleep(sleep, may_be_awaited=True)
     make_headers = headers if callable(headers) else None
     one = HttpCall(
         *(url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout),
         *(deadline, retry_status, retry_transport, retry_maybe_processed, idempotency_key, on_retry, on_end),
-        *(None if rng is None else _draws(rng), None if clock is None else read_clock(clock)),
-        *(max_response_bytes, proxy, ca_bundle),
+        *(None if rng is None else draws(rng), None if clock is None else read_clock(clock)),
+        *(max_response_bytes, proxy, ca_bundle, around()),
     )
     try:
         while True:
@@ -164,41 +164,13 @@ async def acall(
             if answer is not PENDING:
                 return answer
             wait = one.decide()
-            pause: Any = (_default_asleep() if sleep is None or sleep is time.sleep else sleep)(wait)
+            pause: Any = (default_asleep() if sleep is None or sleep is time.sleep else sleep)(wait)
             if pause is not None and hasattr(pause, "__await__"):
                 await pause
             one.slept()
     except BaseException:
         one.abort()
         raise
-
-
-def _default_sleep() -> Sleep:
-    """``time.sleep``, looked up on its module at each wait so that monkeypatching works."""
-    return time.sleep if _sleep.replacement is None else _sleep.replacement
-
-
-def _default_asleep() -> Sleep:
-    """``asyncio.sleep``, looked up likewise; asyncio is loaded, for it is running us."""
-    return sys.modules["asyncio"].sleep if _sleep.replacement is None else _sleep.replacement
-
-
-def _draws(rng: random.Random | int | float | str | bytes) -> Callable[[], float]:
-    if isinstance(rng, random.Random):
-        return rng.random
-    if isinstance(rng, bool) or not isinstance(rng, (int, float, str, bytes, bytearray)):
-        raise ConfigError("rng", type(rng).__name__, "a seed (int, float, str, bytes), a random.Random, or None")
-    return random.Random(rng).random
-
-
-def _check_sleep(sleep: Sleep, *, may_be_awaited: bool) -> None:
-    if not callable(sleep):
-        raise ConfigError("sleep", repr(sleep), "a callable that takes seconds, or None")
-    code = getattr(sleep, "__code__", None)
-    if not may_be_awaited and code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
-        raise ConfigError(
-            "sleep", repr(sleep), "a plain callable that takes seconds (a coroutine function needs acall)"
-        )
 
 
 def _cooperative(one: HttpCall) -> Callable[[], Any]:

@@ -4,6 +4,7 @@
 
     Error (Exception)
       ConfigError (ValueError)                   which field, what is wrong, what is allowed
+        BudgetError                              a worst case that does not fit the time it was given
       CallError
         HTTPStatusError (urllib.error.HTTPError) the provider's answer: .code .headers .read() .body
         TransportError (urllib.error.URLError)   no answer came, or not all of it
@@ -14,6 +15,9 @@
           AttemptTimeout (TimeoutError)          .phase
         DeadlineExceeded (TimeoutError)          .stage
         ResponseError (ValueError)               a 2xx that is no answer; .body
+        Refused                                  nothing was sent
+          RequestBudgetSpent                     the scope around the call has no request left
+    Reject (Exception)                           raised by a validator: no other answer would do
 
 The two urllib parents are there so that code which caught them around a hand-written loop goes on working.
 """
@@ -54,6 +58,10 @@ class ConfigError(Error, ValueError):
 
     def __str__(self) -> str:
         return f"{self.field} must be {self.allowed}, got {self.value}"
+
+
+class BudgetError(ConfigError):
+    """A policy whose worst case does not fit into the time it was given."""
 
 
 class CallError(Error):
@@ -340,20 +348,42 @@ class DeadlineExceeded(CallError, TimeoutError):
 
 
 class ResponseError(CallError, ValueError):
-    """A 2xx that is no answer: not JSON, cut short, or an error object inside, classified as that error."""
+    """A 2xx that is no answer: not JSON, cut short, or an error object inside, classified as that error.
 
-    status: int
-    """The HTTP status, 2xx."""
+    Also an answer of a wrapped function that its validation refused without saying why.
+    """
+
+    status: int | None
+    """The HTTP status, 2xx; ``None`` for the answer of a wrapped function."""
     body: bytes
     """The raw body, after content decoding."""
 
-    def __init__(self, *, status: int, body: bytes = b"", **fields: Any) -> None:
+    def __init__(self, *, status: int | None, body: bytes = b"", **fields: Any) -> None:
         self.status = status
         self.body = body
         super().__init__(**fields)
 
     def _fields(self) -> dict[str, Any]:
         return super()._fields() | {"status": self.status, "body": self.body}
+
+
+class Refused(CallError):
+    """Nothing was sent: the call was not allowed to begin."""
+
+
+class RequestBudgetSpent(Refused):
+    """The scope around the call has no request left, and this call made none."""
+
+
+class Reject(Exception):
+    """Raised, or returned, by a validator or a wrapped function: no other answer would do, so nothing is retried.
+
+    It is yours, not ours: the call raises it as itself.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 # What urllib's parents and we ourselves keep in __dict__ of an HTTPStatusError; rebuilt, so not copied.

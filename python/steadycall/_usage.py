@@ -17,17 +17,42 @@ _SHAPES = (
 
 
 def tokens(answer: Any) -> dict[str, int] | None:
-    """``{"input_tokens", "output_tokens", "total_tokens"}`` of a parsed answer; ``None`` when it tells none."""
-    if not isinstance(answer, dict):
-        return None
+    """``{"input_tokens", "output_tokens", "total_tokens"}`` of an answer; ``None`` when it tells none.
+
+    An answer is parsed JSON, or an SDK's object with attributes of the same names, in any spelling a provider uses.
+    """
     for place, *names in _SHAPES:
-        counts = answer.get(place)
-        if not isinstance(counts, dict) or not isinstance(counts.get(names[0]), int):
+        counts = _look(answer, place)
+        spent, made, total = (_look(counts, name) for name in names)
+        if not isinstance(spent, int):
             continue
-        found = [counts[name] if isinstance(counts.get(name), int) else 0 for name in names]
-        spent, made, total = found
+        made, total = (count if isinstance(count, int) else 0 for count in (made, total))
         return {"input_tokens": spent, "output_tokens": made, "total_tokens": total or spent + made}
-    cohere = answer.get("usage")
-    if isinstance(cohere, dict) and isinstance(cohere.get("tokens"), dict):
-        return tokens({"usage": cohere["tokens"]})
-    return None
+    within = _look(_look(answer, "usage"), "tokens")  # Cohere
+    return None if within is None else tokens({"usage": within})
+
+
+def add(sum_: dict[str, int] | None, answer: Any) -> dict[str, int] | None:
+    """The tokens of another answer added to those before."""
+    found = tokens(answer)
+    if sum_ is None or found is None:
+        return found if sum_ is None else sum_
+    return {name: sum_[name] + count for name, count in found.items()}
+
+
+def _look(holder: Any, name: str) -> Any:
+    """A field of JSON, or of an SDK's object, which spells it as Python does."""
+    if isinstance(holder, dict):
+        return holder.get(name)
+    try:
+        return getattr(holder, _SNAKE.get(name, name), None)
+    except Exception:
+        return None
+
+
+_SNAKE = {
+    "usageMetadata": "usage_metadata",
+    "promptTokenCount": "prompt_token_count",
+    "candidatesTokenCount": "candidates_token_count",
+    "totalTokenCount": "total_token_count",
+}

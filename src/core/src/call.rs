@@ -4,8 +4,10 @@
 //! It owns the order in which reasons to give up are asked (rule 5 of the design) and knows nothing of
 //! HTTP, Python or clocks; the fronts carry out what it answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backoff::share;
 use crate::event::AttemptRecord;
 use crate::failure::{Failure, Kind, Reason, Sent};
 use crate::policy::Policy;
@@ -46,10 +48,16 @@ pub enum StopReason {
     NotRetryable,
     /// When every allowed attempt was made.
     Tries,
+    /// When the requests this call may cost, or its layers share, are spent.
+    RequestBudget,
+    /// When every allowed answer failed its validation.
+    Validation,
     /// When the server asked for a longer wait than `max_wait`.
     HintTooLong,
     /// When the deadline leaves no room for another attempt, or cut the last one.
     Deadline(Stage),
+    /// When less than `min_attempt` would be left of the deadline.
+    MinAttempt(Stage),
 }
 
 /// Where the deadline struck.
@@ -78,6 +86,8 @@ pub struct Report {
     pub received: u64,
     /// Requests replayed at once.
     pub replays: u32,
+    /// Requests it cost in all: one and its replays, or those of the layers below.
+    pub requests: u32,
 }
 
 #[derive(Debug)]
@@ -91,32 +101,53 @@ enum State {
 /// One logical call.
 #[derive(Debug)]
 pub struct Call {
-    policy: Policy,
+    policy: Arc<Policy>,
     deadline: Deadline,
     started: Moment,
     number: u32,
+    /// Validation tries begun, and the transport tries made and allowed in this one.
+    round: u32,
+    in_round: u32,
     allowed: u32,
+    requests: u32,
+    /// What the layers around this call leave it; `None` is not limited.
+    budget: Option<u32>,
     state: State,
     records: Vec<AttemptRecord>,
 }
 
 impl Call {
     /// A call that begins at `now`.
-    pub fn new(policy: Policy, now: Moment) -> Self {
+    pub fn new(policy: Arc<Policy>, now: Moment) -> Self {
         Self {
             deadline: Deadline::after(policy.deadline, now),
             started: now,
             number: 0,
+            round: 1,
+            in_round: 0,
             allowed: policy.tries,
+            requests: 0,
+            budget: None,
             state: State::Ready,
             records: Vec::new(),
             policy,
         }
     }
 
-    /// A call whose handed-down deadline has passed before it could begin.
-    pub fn expired(policy: Policy, now: Moment) -> Self {
-        Self { deadline: Deadline::At(now), ..Self::new(policy, now) }
+    /// Also ends when the layers around it do: `left` from `now`, which may be nothing.
+    pub fn end_within(&mut self, left: Duration, now: Moment) {
+        self.deadline = self.deadline.earliest(Deadline::At(now.after(left)));
+    }
+
+    /// Told how many requests the layers around it still allow; `None` is not limited.
+    pub fn observe_budget(&mut self, left: Option<u32>) {
+        self.budget = left;
+    }
+
+    /// Told, in place of a report, that the layers around it refused the request after all: nothing was sent.
+    pub fn refused(&mut self) {
+        self.number = self.number.saturating_sub(1);
+        self.state = State::Over(End::GaveUp(StopReason::RequestBudget));
     }
 
     /// How it is retried.
@@ -127,6 +158,16 @@ impl Call {
     /// What every attempt so far came to.
     pub fn records(&self) -> &[AttemptRecord] {
         &self.records
+    }
+
+    /// Requests so far.
+    pub fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    /// When it must be over.
+    pub fn deadline(&self) -> Deadline {
+        self.deadline
     }
 
     /// Time since it began.
@@ -157,6 +198,7 @@ impl Call {
             State::Running { since, cut_by_deadline } => (since, cut_by_deadline),
             _ => (now, false),
         };
+        self.requests = self.requests.saturating_add(report.requests);
         let failure = report.failure;
         self.records.push(AttemptRecord {
             number: self.number,
@@ -178,7 +220,7 @@ impl Call {
         };
         if is_silence(failure.reason) && report.fully_sent {
             // The model may still be working on it: each further attempt may be billed once more.
-            self.allowed = self.allowed.min(self.number.saturating_add(1));
+            self.allowed = self.allowed.min(self.in_round.saturating_add(1));
         }
         self.state = if cut_by_deadline && failure.reason == Reason::AttemptTimeout {
             State::Over(End::GaveUp(StopReason::Deadline(Stage::Attempt)))
@@ -188,9 +230,16 @@ impl Call {
     }
 
     fn start(&mut self, now: Moment) -> Step {
+        if self.budget_spent() {
+            return self.finish(StopReason::RequestBudget);
+        }
         if self.deadline.passed(now) {
             return self.finish(StopReason::Deadline(Stage::BeforeAttempt));
         }
+        if self.deadline.left(now).is_some_and(|left| left < self.policy.min_attempt) {
+            return self.finish(StopReason::MinAttempt(Stage::BeforeAttempt));
+        }
+        self.in_round = self.in_round.saturating_add(1);
         self.number = self.number.saturating_add(1);
         let until = self.attempt_end(now);
         let cut_by_deadline = until == self.deadline && until != Deadline::Never;
@@ -207,26 +256,58 @@ impl Call {
         if !self.may_retry(failure) {
             return self.finish(StopReason::NotRetryable);
         }
-        if self.number >= self.allowed {
-            return self.finish(StopReason::Tries);
+        // Failed validation begins a new round of transport tries, if it has tries of its own.
+        let rounds = self.policy.validation_tries.filter(|_| failure.kind == Kind::Validation);
+        match rounds {
+            Some(rounds) if self.round >= rounds => return self.finish(StopReason::Validation),
+            None if self.in_round >= self.allowed => return self.finish(StopReason::Tries),
+            Some(_) | None => {}
+        }
+        if self.budget_spent() {
+            return self.finish(StopReason::RequestBudget);
         }
         let hint = failure.hint.as_ref().map(|hint| hint.seconds);
         if hint.is_some_and(|asked| asked > self.policy.max_wait) {
             return self.finish(StopReason::HintTooLong);
         }
-        let wait = match (hint, failure.kind) {
-            (Some(asked), _) => asked,
-            (None, Kind::Validation) => 0.0,
-            (None, _) => self.policy.backoff.delay(self.number.saturating_sub(1), draw()),
+        let mut draw = Some(draw);
+        let mut draw = || draw.take().map_or(0.0, |draw| draw());
+        let mut wait = match hint {
+            Some(asked) => asked,
+            None => self.policy.backoffs.of(failure.kind).delay(self.in_round.saturating_sub(1), &mut draw),
         };
         let left = self.deadline.left(now);
         if left.is_some_and(|left| seconds(wait).is_none_or(|wait| wait >= left)) {
             return self.finish(StopReason::Deadline(Stage::RetryDelay));
         }
+        let after = left.map(|left| left.saturating_sub(seconds(wait).unwrap_or(Duration::MAX)));
+        if after.is_some_and(|after| after < self.policy.min_attempt) {
+            return self.finish(StopReason::MinAttempt(Stage::RetryDelay));
+        }
+        if hint.is_some() && self.policy.hint_jitter > 0.0 {
+            let added = share(&mut draw) * self.policy.hint_jitter * wait;
+            wait += self.within(added, after);
+        }
+        if rounds.is_some() {
+            self.round = self.round.saturating_add(1);
+            self.in_round = 0;
+            self.allowed = self.policy.tries;
+        }
         if let Some(last) = self.records.last_mut() {
             last.wait = Some(wait);
         }
         Step::Wait { seconds: wait }
+    }
+
+    fn budget_spent(&self) -> bool {
+        self.budget == Some(0) || self.policy.max_requests.is_some_and(|most| self.requests >= most)
+    }
+
+    /// What may be added to a hint when `after` is left behind it: some of that is the next attempt's.
+    fn within(&self, added: f64, after: Option<Duration>) -> f64 {
+        let Some(after) = after else { return added };
+        let attempt = if self.policy.min_attempt.is_zero() { after / 2 } else { self.policy.min_attempt };
+        added.min(after.saturating_sub(attempt).as_secs_f64())
     }
 
     fn may_retry(&self, failure: &Failure) -> bool {

@@ -111,6 +111,11 @@ macro_rules! reasons {
                 Self::ALL.iter().copied().find(|reason| reason.name() == name)
             }
 
+            /// The reason of that sentence.
+            pub fn from_sentence(sentence: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.sentence() == sentence)
+            }
+
             /// One line in plain words.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$variant => $sentence,)+ }
@@ -252,6 +257,10 @@ reasons! {
     SystemRefused Permanent "system_refused" "A file or path is missing, in the way, or may not be used.";
     /// When the code is at fault: a wrong type, name or argument.
     ProgrammingError Permanent "programming_error" "The code itself is at fault, so the same call fails again.";
+    /// When the caller's validation says that no other answer would do.
+    AnswerRejected Permanent "answer_rejected" "The validation says that another answer would not do either.";
+    /// When the caller's own rule judged it.
+    ToldByCaller Call "told_by_caller" "The caller's own rule judges it so.";
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub enum Source {
     BodyField,
     /// When only the message's text says it.
     Message,
+    /// When the caller, or a library it uses, says it.
+    Told,
 }
 
 impl Source {
@@ -57,7 +59,18 @@ impl Source {
             Self::RateLimitReset => "rate-limit reset header",
             Self::BodyField => "body field",
             Self::Message => "message text",
+            Self::Told => "told",
         }
+    }
+
+    /// The source of that name; `Told` for a name that is none of ours.
+    pub fn from_name(name: &str) -> Self {
+        use Source::{
+            BodyField, Message, QuotaResetDelay, RateLimitReset, RetryAfter, RetryAfterMs, RetryInfo,
+        };
+        let known =
+            [RetryAfterMs, RetryAfter, RetryInfo, QuotaResetDelay, RateLimitReset, BodyField, Message];
+        known.into_iter().find(|source| source.name() == name).unwrap_or(Self::Told)
     }
 }
 

@@ -13,5 +13,6 @@ pub mod failure;
 pub mod classify;
 pub mod backoff;
 pub mod policy;
+pub mod plan;
 pub mod event;
 pub mod call;

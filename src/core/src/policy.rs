@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backoff::FullJitter;
+use crate::backoff::{Backoff, Backoffs};
 use crate::classify::StatusSet;
 use crate::time::seconds;
 
@@ -29,6 +29,23 @@ pub struct Fields {
     pub retry_transport: bool,
     /// Whether a request that may have been processed is sent again.
     pub retry_maybe_processed: bool,
+    /// What few callers set.
+    pub more: More,
+}
+
+/// The fields of a policy that `call` has no parameter for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct More {
+    /// Backoffs by kind, checked; what is left out waits by `base` and `cap`, and `validation` not at all.
+    pub backoffs: [Option<Backoff>; 3],
+    /// With less than this left of the deadline no attempt is started, in seconds.
+    pub min_attempt: f64,
+    /// Answers that may fail their validation, each after transport tries of its own; `None` shares `tries`.
+    pub validation_tries: Option<i64>,
+    /// Most requests one call may cost.
+    pub max_requests: Option<i64>,
+    /// Largest share of a hint that is added to it by chance.
+    pub hint_jitter: f64,
 }
 
 /// How a call is retried, checked.
@@ -37,7 +54,7 @@ pub struct Policy {
     /// Attempts in all, at least one.
     pub tries: u32,
     /// Waits without a hint.
-    pub backoff: FullJitter,
+    pub backoffs: Backoffs,
     /// Longest hint that is honoured, in seconds; an equal one still is.
     pub max_wait: f64,
     /// Time for the whole call.
@@ -50,6 +67,14 @@ pub struct Policy {
     pub retry_transport: bool,
     /// Whether a request that may have been processed is sent again.
     pub retry_maybe_processed: bool,
+    /// With less than this left of the deadline no attempt is started.
+    pub min_attempt: Duration,
+    /// Validation tries, each with transport tries of its own; `None` shares `tries`.
+    pub validation_tries: Option<u32>,
+    /// Most requests one call may cost.
+    pub max_requests: Option<u32>,
+    /// Largest share of a hint that is added to it by chance.
+    pub hint_jitter: f64,
 }
 
 /// One bad value: which field, what it was, what is allowed.
@@ -72,27 +97,48 @@ impl fmt::Display for ConfigError {
 impl Policy {
     /// Checks every field.
     pub fn new(fields: Fields) -> Result<Self, ConfigError> {
+        let otherwise = Backoff::full_jitter(wait("base", fields.base)?, wait("cap", fields.cap)?);
+        let [call, rate_limited, validation] = fields.more.backoffs;
         Ok(Self {
-            tries: tries(fields.tries)?,
-            backoff: FullJitter { base: wait("base", fields.base)?, cap: wait("cap", fields.cap)? },
+            tries: count("tries", fields.tries)?,
+            backoffs: Backoffs {
+                call: call.unwrap_or(otherwise),
+                rate_limited: rate_limited.unwrap_or(otherwise),
+                validation: validation.unwrap_or(Backoff::None),
+            },
             max_wait: wait("max_wait", fields.max_wait)?,
             deadline: limit("deadline", fields.deadline)?,
             attempt_timeout: limit("attempt_timeout", fields.attempt_timeout)?,
             retry_status: fields.retry_status.map(|codes| status_set(&codes)).transpose()?,
             retry_transport: fields.retry_transport,
             retry_maybe_processed: fields.retry_maybe_processed,
+            min_attempt: seconds(wait("min_attempt", fields.more.min_attempt)?).unwrap_or(Duration::MAX),
+            validation_tries: optional_count("validation_tries", fields.more.validation_tries)?,
+            max_requests: optional_count("max_requests", fields.more.max_requests)?,
+            hint_jitter: share("hint_jitter", fields.more.hint_jitter)?,
         })
     }
 }
 
-fn tries(value: i64) -> Result<u32, ConfigError> {
-    let bad =
-        || ConfigError { field: "tries", value: value.to_string(), allowed: "a whole number of at least 1" };
-    u32::try_from(value).ok().filter(|tries| *tries >= 1).ok_or_else(bad)
+fn count(field: &'static str, value: i64) -> Result<u32, ConfigError> {
+    let bad = || ConfigError { field, value: value.to_string(), allowed: "a whole number of at least 1" };
+    u32::try_from(value).ok().filter(|count| *count >= 1).ok_or_else(bad)
 }
 
-/// Seconds that may be zero but not negative or endless.
-fn wait(field: &'static str, value: f64) -> Result<f64, ConfigError> {
+fn optional_count(field: &'static str, value: Option<i64>) -> Result<Option<u32>, ConfigError> {
+    let or_none = |error| ConfigError { allowed: "a whole number of at least 1, or None", ..error };
+    value.map(|value| count(field, value)).transpose().map_err(or_none)
+}
+
+fn share(field: &'static str, value: f64) -> Result<f64, ConfigError> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(ConfigError { field, value: value.to_string(), allowed: "a share from 0 to 1" })
+}
+
+/// Checks seconds that may be zero but not negative or endless.
+pub fn wait(field: &'static str, value: f64) -> Result<f64, ConfigError> {
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
     }
@@ -138,6 +184,7 @@ mod tests {
             retry_status: None,
             retry_transport: true,
             retry_maybe_processed: true,
+            more: More::default(),
         }
     }
 
@@ -160,12 +207,16 @@ mod tests {
         let none = refused(|f| f.deadline = Some(0.0));
         assert_eq!(none, "deadline must be a finite number of seconds above 0, or None, got 0");
         assert!(refused(|f| f.retry_status = Some(vec![429, 42])).contains("retry_status"));
+        let share = refused(|f| f.more.hint_jitter = 1.5);
+        assert_eq!(share, "hint_jitter must be a share from 0 to 1, got 1.5");
+        let zero = refused(|f| f.more.max_requests = Some(0));
+        assert_eq!(zero, "max_requests must be a whole number of at least 1, or None, got 0");
     }
 
     #[test]
     fn good_values_are_kept() {
         let policy = Policy::new(Fields { deadline: Some(4.5), ..fields() }).expect("these are the defaults");
         assert_eq!(policy.deadline, Some(Duration::from_millis(4500)));
-        assert_eq!(policy.backoff, FullJitter { base: 1.0, cap: 30.0 });
+        assert_eq!(policy.backoffs, Backoffs::same(Backoff::full_jitter(1.0, 30.0)));
     }
 }

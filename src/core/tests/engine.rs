@@ -1,9 +1,10 @@
 //! The engine, told as scripts: what the provider did, and what was answered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use steadycall_core::backoff::FullJitter;
+use steadycall_core::backoff::{Backoff, Backoffs};
 use steadycall_core::call::{Call, End, Report, Stage, Step, StopReason};
 use steadycall_core::failure::{Failure, Reason, Sent};
 use steadycall_core::hint::{Hint, Source};
@@ -15,13 +16,17 @@ const HALF: f64 = 0.5;
 fn policy() -> Policy {
     Policy {
         tries: 5,
-        backoff: FullJitter { base: 1.0, cap: 30.0 },
+        backoffs: Backoffs::same(Backoff::full_jitter(1.0, 30.0)),
         max_wait: 60.0,
         deadline: None,
         attempt_timeout: None,
         retry_status: None,
         retry_transport: true,
         retry_maybe_processed: true,
+        min_attempt: Duration::ZERO,
+        validation_tries: None,
+        max_requests: None,
+        hint_jitter: 0.0,
     }
 }
 
@@ -39,13 +44,13 @@ fn asking(seconds: f64) -> Failure {
 }
 
 fn report(failure: Option<Failure>) -> Report {
-    Report { failure, status: None, request_id: None, fully_sent: true, received: 0, replays: 0 }
+    Report { failure, status: None, request_id: None, fully_sent: true, received: 0, replays: 0, requests: 1 }
 }
 
 /// Plays failures one after the other on a clock that waits move; each attempt takes `each` seconds.
 fn play(policy: Policy, failures: &[Failure], each: f64) -> (Vec<f64>, u32, End) {
     let mut now = at(0.0);
-    let mut call = Call::new(policy, now);
+    let mut call = Call::new(Arc::new(policy), now);
     let (mut waits, mut attempts) = (Vec::new(), 0);
     loop {
         match call.next(|| HALF, now) {
@@ -125,7 +130,8 @@ fn reasons_to_give_up_are_asked_in_their_order() {
 
 #[test]
 fn a_deadline_that_passed_sends_nothing() {
-    let mut call = Call::expired(policy(), at(3.0));
+    let mut call = Call::new(Arc::new(policy()), at(3.0));
+    call.end_within(Duration::ZERO, at(3.0));
     assert_eq!(
         call.next(|| HALF, at(3.0)),
         Step::Finish(gave_up(StopReason::Deadline(Stage::BeforeAttempt)))
@@ -140,7 +146,7 @@ fn an_attempt_is_cut_to_what_is_left_of_the_deadline() {
         attempt_timeout: Some(Duration::from_secs(30)),
         ..policy()
     };
-    let mut call = Call::new(both, at(0.0));
+    let mut call = Call::new(Arc::new(both), at(0.0));
     assert_eq!(call.next(|| HALF, at(0.0)), Step::Attempt { number: 1, until: Deadline::At(at(10.0)) });
     // The clock of the call may be a fake one: that the deadline cut the attempt is not asked of it.
     call.record(report(Some(failed(Reason::AttemptTimeout))), at(0.0));
@@ -159,7 +165,7 @@ fn silence_after_a_fully_sent_request_allows_one_more_attempt() {
 
 #[test]
 fn silence_before_the_request_was_sent_is_an_ordinary_failure() {
-    let mut call = Call::new(policy(), at(0.0));
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
     for _ in 0..4 {
         assert!(matches!(call.next(|| HALF, at(0.0)), Step::Attempt { .. }));
         let unsent = Report { fully_sent: false, ..report(Some(failed(Reason::AttemptTimeout))) };
@@ -187,7 +193,7 @@ fn what_may_have_been_processed_is_sent_again_only_when_allowed() {
 
 #[test]
 fn asking_twice_gives_the_same_answer() {
-    let mut call = Call::new(policy(), at(0.0));
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
     let first = call.next(|| HALF, at(0.0));
     assert_eq!(call.next(|| HALF, at(0.0)), first);
     call.record(report(None), at(1.0));
@@ -197,7 +203,7 @@ fn asking_twice_gives_the_same_answer() {
 
 #[test]
 fn a_record_tells_each_attempt_and_the_wait_after_it() {
-    let mut call = Call::new(policy(), at(0.0));
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
     call.next(|| HALF, at(0.0));
     call.record(report(Some(asking(2.0))), at(0.25));
     call.next(|| HALF, at(0.25));
@@ -225,7 +231,7 @@ proptest! {
     ) {
         let limited = Policy { tries, deadline: deadline.map(Duration::from_secs_f64), ..policy() };
         let mut now = at(0.0);
-        let mut call = Call::new(limited, now);
+        let mut call = Call::new(Arc::new(limited), now);
         let mut attempts = 0u32;
         let end = loop {
             match call.next(|| draw, now) {
@@ -253,5 +259,121 @@ proptest! {
         if end == End::Answered {
             prop_assert!(failures.len() < attempts as usize, "success is the attempt that did not fail");
         }
+    }
+}
+
+// ---- validation, budgets and what a deadline must leave ---------------------------------------
+
+fn invalid() -> Failure {
+    failed(Reason::ValidationFailed)
+}
+
+#[test]
+fn failed_validation_shares_the_tries_and_is_tried_again_at_once() {
+    let three = Policy { tries: 3, ..policy() };
+    let (waits, attempts, end) = play(three, &[invalid(), failed(Reason::ServerError), invalid()], 0.1);
+    assert_eq!((waits, attempts, end), (vec![0.0, 1.0], 3, gave_up(StopReason::Tries)));
+}
+
+#[test]
+fn each_validation_try_starts_with_fresh_transport_tries() {
+    let both = Policy { tries: 3, validation_tries: Some(2), ..policy() };
+    let busy = || failed(Reason::ServerError);
+    let script = [busy(), busy(), invalid(), busy(), busy(), invalid(), busy()];
+    let (waits, attempts, end) = play(both, &script, 0.1);
+    assert_eq!((waits, attempts), (vec![0.5, 1.0, 0.0, 0.5, 1.0], 6));
+    assert_eq!(end, gave_up(StopReason::Validation));
+}
+
+#[test]
+fn failed_validation_never_restarts_a_transport_that_was_exhausted() {
+    let both = Policy { tries: 2, validation_tries: Some(5), ..policy() };
+    let (_, attempts, end) =
+        play(both, &[invalid(), failed(Reason::ServerError), failed(Reason::ServerError)], 0.1);
+    assert_eq!((attempts, end), (3, gave_up(StopReason::Tries)));
+}
+
+#[test]
+fn max_requests_ends_the_call_whatever_the_tries_allow() {
+    let capped = Policy { max_requests: Some(2), ..policy() };
+    let (waits, attempts, end) = play(capped, &vec![failed(Reason::ServerError); 9], 0.1);
+    assert_eq!((waits, attempts, end), (vec![0.5], 2, gave_up(StopReason::RequestBudget)));
+}
+
+#[test]
+fn a_budget_that_the_layers_around_have_spent_allows_no_attempt_and_no_retry() {
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
+    call.observe_budget(Some(0));
+    assert_eq!(call.next(|| HALF, at(0.0)), Step::Finish(gave_up(StopReason::RequestBudget)));
+
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
+    call.observe_budget(Some(1));
+    call.next(|| HALF, at(0.0));
+    call.record(report(Some(failed(Reason::ServerError))), at(1.0));
+    call.observe_budget(Some(0));
+    assert_eq!(call.next(|| HALF, at(1.0)), Step::Finish(gave_up(StopReason::RequestBudget)));
+}
+
+#[test]
+fn an_attempt_that_would_have_less_than_min_attempt_is_not_started() {
+    let picky =
+        Policy { deadline: Some(Duration::from_secs(4)), min_attempt: Duration::from_secs(2), ..policy() };
+    let end = play(picky.clone(), &[asking(2.0)], 0.0).2;
+    assert_eq!(end, End::Answered, "exactly min_attempt is enough");
+    let end = play(picky.clone(), &[asking(2.1)], 0.0).2;
+    assert_eq!(end, gave_up(StopReason::MinAttempt(Stage::RetryDelay)));
+    let mut late = Call::new(Arc::new(picky), at(0.0));
+    late.end_within(Duration::from_secs(1), at(0.0));
+    assert_eq!(
+        late.next(|| HALF, at(0.0)),
+        Step::Finish(gave_up(StopReason::MinAttempt(Stage::BeforeAttempt)))
+    );
+}
+
+#[test]
+fn hint_jitter_adds_to_a_hint_what_the_deadline_leaves() {
+    let jittery = Policy { hint_jitter: 0.2, ..policy() };
+    assert_eq!(play(jittery.clone(), &[asking(10.0)], 0.0).0, [11.0]);
+    assert_eq!(play(jittery.clone(), &[failed(Reason::ServerError)], 0.0).0, [0.5], "a hint, not a backoff");
+    let soon = Policy { deadline: Some(Duration::from_secs_f64(10.5)), ..jittery };
+    let (waits, attempts, end) = play(soon, &[asking(10.0)], 0.0);
+    assert_eq!((waits, attempts, end), (vec![10.25], 2, End::Answered));
+}
+
+proptest! {
+    #[test]
+    fn a_jittered_hint_is_never_early_and_leaves_time_for_the_attempt(
+        asked in 0.001..60.0f64, jitter in 0.0..=1.0f64, deadline in 0.01..120.0f64, least in 0.0..5.0f64, draw in 0.0..1.0f64,
+    ) {
+        let policy = Policy {
+            hint_jitter: jitter,
+            deadline: Some(Duration::from_secs_f64(deadline)),
+            min_attempt: Duration::from_secs_f64(least),
+            ..policy()
+        };
+        let mut call = Call::new(Arc::new(policy), at(0.0));
+        prop_assume!(matches!(call.next(|| draw, at(0.0)), Step::Attempt { .. }));
+        call.record(report(Some(asking(asked))), at(0.0));
+        if let Step::Wait { seconds } = call.next(|| draw, at(0.0)) {
+            prop_assert!(seconds >= asked && seconds <= asked * (1.0 + jitter) * (1.0 + 1e-12));
+            let again = call.next(|| draw, at(seconds));
+            prop_assert!(matches!(again, Step::Attempt { .. }), "{again:?} after a wait of {seconds}");
+        }
+    }
+
+    #[test]
+    fn no_call_makes_more_attempts_than_its_policy_allows(
+        tries in 1u32..6, rounds in proptest::option::of(1u32..4), most in proptest::option::of(1u32..12),
+        kinds in proptest::collection::vec(0..3, 40),
+    ) {
+        let policy = Policy { tries, validation_tries: rounds, max_requests: most, ..policy() };
+        let script: Vec<_> = kinds
+            .iter()
+            .map(|kind| match kind { 0 => failed(Reason::ServerError), 1 => asking(1.0), _ => invalid() })
+            .collect();
+        let (_, attempts, end) = play(policy, &script, 0.0);
+        let allowed = (tries * rounds.unwrap_or(1)).min(most.unwrap_or(u32::MAX));
+        prop_assert!(attempts <= allowed, "{attempts} of {allowed}");
+        prop_assert!(matches!(end, End::GaveUp(_)));
     }
 }

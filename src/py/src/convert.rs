@@ -135,6 +135,18 @@ pub fn count(field: &str, value: &Bound<'_, PyAny>, most: i64) -> PyResult<i64> 
     }
 }
 
+/// `count(field, value)` for Python: a whole number of at least 1.
+#[pyfunction(name = "count")]
+pub fn count_for_python(field: &str, value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    count(field, value, u32::MAX.into())
+}
+
+/// `callback(field, value)` for Python: a plain callable, or `None`.
+#[pyfunction]
+pub fn callback(field: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+    optional_callable(field, value)
+}
+
 /// A yes or no; nothing else passes for one.
 pub fn flag(field: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match value.cast::<PyBool>() {

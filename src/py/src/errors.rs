@@ -74,15 +74,32 @@ pub fn gave_up(
     now: Moment,
 ) -> PyResult<PyErr> {
     let cause = last.map(|last| failed(py, call, stop, last, target, now)).transpose()?;
-    let StopReason::Deadline(stage) = stop else {
-        return cause.map_or_else(|| Ok(our_fault(py, "gave up without a failure")), Ok);
+    let Some(stage) = stage(stop) else {
+        return match cause {
+            Some(cause) => Ok(cause),
+            None if stop == StopReason::RequestBudget => refused(py, call, stop, target, now),
+            None => Ok(our_fault(py, "gave up without a failure")),
+        };
     };
     let fields = common(py, call, stop, last, now)?;
     fields.set_item("why", sentence(call, stop, last, target))?;
-    fields.set_item("stage", stage_name(stage))?;
+    fields.set_item("stage", stage)?;
     let error = PyErr::from_value(class(py, "DeadlineExceeded")?.call((), Some(&fields))?);
     error.set_cause(py, cause);
     Ok(error)
+}
+
+/// The exception for a call that was not allowed a single request.
+fn refused(
+    py: Python<'_>,
+    call: &Call,
+    stop: StopReason,
+    target: &Whither<'_>,
+    now: Moment,
+) -> PyResult<PyErr> {
+    let fields = common(py, call, stop, None, now)?;
+    fields.set_item("why", sentence(call, stop, None, target))?;
+    Ok(PyErr::from_value(class(py, "RequestBudgetSpent")?.call((), Some(&fields))?))
 }
 
 /// The exception for the last real failure.
@@ -172,16 +189,23 @@ pub fn stop_reason(py: Python<'_>, stop: StopReason) -> PyResult<Bound<'_, PyAny
         StopReason::NotRetryable => "NOT_RETRYABLE",
         StopReason::Tries => "TRIES",
         StopReason::HintTooLong => "HINT_TOO_LONG",
+        StopReason::RequestBudget => "REQUEST_BUDGET",
+        StopReason::Validation => "VALIDATION",
         StopReason::Deadline(_) => "DEADLINE",
+        StopReason::MinAttempt(_) => "MIN_ATTEMPT",
     };
     python::stop_reason(py)?.getattr(name)
 }
 
-const fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::BeforeAttempt => "before_attempt",
-        Stage::Attempt => "attempt",
-        Stage::RetryDelay => "retry_delay",
+/// Where the deadline struck, if that is why it stopped.
+pub const fn stage(stop: StopReason) -> Option<&'static str> {
+    match stop {
+        StopReason::Deadline(stage) | StopReason::MinAttempt(stage) => Some(match stage {
+            Stage::BeforeAttempt => "before_attempt",
+            Stage::Attempt => "attempt",
+            Stage::RetryDelay => "retry_delay",
+        }),
+        _ => None,
     }
 }
 
@@ -197,15 +221,22 @@ const fn phase_name(phase: Phase) -> &'static str {
 
 /// What happened, how far it got, why it stopped, in one sentence.
 fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither<'_>) -> String {
-    let count = call.records().len();
-    let attempts = if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") };
-    let Some(last) = last else {
-        return format!("the deadline had passed before a request to {} could be sent", target.to.host);
-    };
-    let what = happened(stop, last, target);
+    let stopped = stopped(call, stop, last.map(|last| &last.failure));
+    match last {
+        Some(last) => format!("{} {stopped}{}.", happened(stop, last, target), advice(stop, last)),
+        None => format!("no request to {} was sent: {stopped}", target.to.host),
+    }
+}
+
+/// How far it got and why it stopped: "Stopped after 3 attempts: all 3 tries are used up".
+pub fn stopped(call: &Call, stop: StopReason, last: Option<&Failure>) -> String {
     let policy = call.policy();
+    let count = call.records().len();
+    let asked = last.and_then(|last| last.hint.as_ref()).map(|hint| hint.seconds.to_string());
     let why = match stop {
-        StopReason::NotRetryable if !last.failure.retryable && last.failure.kind == Kind::Permanent => {
+        StopReason::NotRetryable
+            if last.is_some_and(|last| !last.retryable && last.kind == Kind::Permanent) =>
+        {
             "a retry cannot fix it".to_owned()
         }
         StopReason::NotRetryable => "the options given do not retry it".to_owned(),
@@ -215,22 +246,36 @@ fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither
         StopReason::Tries if policy.tries == 1 => "the one try is used up".to_owned(),
         StopReason::Tries if policy.tries == 2 => "both tries are used up".to_owned(),
         StopReason::Tries => format!("all {} tries are used up", policy.tries),
+        StopReason::Validation => {
+            format!("{} answers failed their validation", policy.validation_tries.unwrap_or(policy.tries))
+        }
+        StopReason::RequestBudget => match policy.max_requests {
+            Some(most) if call.requests() >= most => format!("max_requests={most} are used up"),
+            _ => "the requests allowed by the scope around it are used up".to_owned(),
+        },
         StopReason::HintTooLong => format!(
             "the server asks to wait {} s and max_wait is {} s",
-            hint_seconds(&last.failure),
+            asked.unwrap_or_default(),
             policy.max_wait
         ),
         StopReason::Deadline(Stage::Attempt) => "no time is left".to_owned(),
         StopReason::Deadline(Stage::BeforeAttempt) => "the deadline has passed".to_owned(),
-        StopReason::Deadline(Stage::RetryDelay) => match &last.failure.hint {
-            Some(_) => format!(
-                "the server asks to wait {} s, longer than the deadline leaves",
-                hint_seconds(&last.failure)
-            ),
+        StopReason::Deadline(Stage::RetryDelay) => match asked {
+            Some(asked) => format!("the server asks to wait {asked} s, longer than the deadline leaves"),
             None => "the deadline leaves no time for the wait before another attempt".to_owned(),
         },
+        StopReason::MinAttempt(_) => {
+            format!(
+                "less than min_attempt={} s would be left of the deadline",
+                policy.min_attempt.as_secs_f64()
+            )
+        }
     };
-    format!("{what} Stopped after {attempts}: {why}{}.", advice(stop, last))
+    match count {
+        0 => why,
+        1 => format!("Stopped after 1 attempt: {why}"),
+        _ => format!("Stopped after {count} attempts: {why}"),
+    }
 }
 
 /// What the last attempt brought, with how it was judged.
@@ -282,10 +327,6 @@ fn advice(stop: StopReason, last: &Last) -> &'static str {
         }
         _ => "",
     }
-}
-
-fn hint_seconds(failure: &Failure) -> String {
-    failure.hint.as_ref().map_or_else(String::new, |hint| hint.seconds.to_string())
 }
 
 /// "HTTP 503 Service Unavailable", or "HTTP 529" where nobody agreed on words.

@@ -4,23 +4,25 @@
 //! code runs: a method takes the work out, and puts it back.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use pyo3::exceptions::{PyRecursionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use steadycall_core::call::{Call, End, Report, Step, StopReason};
 use steadycall_core::classify;
 use steadycall_core::failure::Failure;
-use steadycall_core::time::{Moment, seconds};
-use steadycall_net::clock::{self, Instant};
-use steadycall_net::dice::Dice;
+use steadycall_core::policy::More;
+use steadycall_core::time::Moment;
+use steadycall_net::clock;
 use steadycall_net::transport::{Answer, Fault, Limits, Outcome};
 use tokio::sync::Notify;
 
+use crate::around::Around;
 use crate::bridge::{self, Running};
 use crate::errors::{self, Last};
 use crate::exit::Inside;
-use crate::options::{Hooks, Options};
+use crate::hooks::{Clock, Draws};
+use crate::options::Options;
+use crate::policy::{Common, Until};
 use crate::python::Kept;
 use crate::runtime::{self, Sending};
 use crate::secrets::Secrets;
@@ -29,7 +31,13 @@ use crate::{convert, json, python, records};
 /// One call under way. Made by `call` and `acall`; not for users.
 #[pyclass(frozen, module = "steadycall._native")]
 pub struct HttpCall {
-    hooks: Hooks,
+    /// Told each failed attempt that is followed by another.
+    on_retry: Option<Py<PyAny>>,
+    /// Told the whole call once.
+    on_end: Option<Py<PyAny>>,
+    around: Around,
+    /// Whether a good answer needs nobody's code but ours.
+    plain: bool,
     /// `None` while a method works on it.
     work: Mutex<Option<Box<Work>>>,
     running: Mutex<Option<Running>>,
@@ -40,42 +48,12 @@ struct Work {
     call: Call,
     options: Options,
     clock: Clock,
-    dice: Dice,
+    draws: Draws,
     /// Came back from the background thread, to be looked at by the awaiting task.
     kept: Option<Outcome>,
     last: Option<Last>,
     /// The wait decided on, and when.
     waiting: Option<(f64, Moment)>,
-}
-
-/// The call's own time: its clock, moved on by what a fake sleep did not move.
-struct Clock {
-    origin: Instant,
-    first_reading: f64,
-    moved_on: Duration,
-}
-
-impl Clock {
-    fn start(py: Python<'_>, hooks: &Hooks) -> PyResult<Self> {
-        let first_reading = hooks.now.as_ref().map(|now| read(py, now)).transpose()?.unwrap_or(0.0);
-        Ok(Self { origin: clock::now(), first_reading, moved_on: Duration::ZERO })
-    }
-
-    fn now(&self, py: Python<'_>, hooks: &Hooks) -> PyResult<Moment> {
-        let elapsed = match &hooks.now {
-            None => self.origin.elapsed(),
-            Some(now) => seconds(read(py, now)? - self.first_reading).unwrap_or_default(),
-        };
-        Ok(Moment::from_origin(elapsed).after(self.moved_on))
-    }
-}
-
-fn read(py: Python<'_>, now: &Py<PyAny>) -> PyResult<f64> {
-    let reading = now.bind(py).call0()?;
-    reading.extract().ok().filter(|seconds: &f64| seconds.is_finite()).ok_or_else(|| {
-        let got = format!("{} from it", convert::shown(&reading));
-        convert::config_error(py, "clock", &got, "an object that gives seconds as a finite number")
-    })
 }
 
 /// What `attempt` and the awaitable of `start` give when there is no good answer yet.
@@ -110,30 +88,46 @@ impl HttpCall {
         max_response_bytes: &Bound<'_, PyAny>,
         proxy: &Bound<'_, PyAny>,
         ca_bundle: &Bound<'_, PyAny>,
+        around: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = url.py();
         let _inside = Inside::enter(py);
-        let mut hooks = Hooks::new(on_retry, on_end, draw, clock)?;
-        let (policy, spent) = Options::policy(
-            &mut hooks,
-            (tries, base, cap, max_wait),
-            (deadline, attempt_timeout),
-            (retry_status, retry_transport, retry_maybe_processed),
-        )?;
+        let on_retry = convert::optional_callable("on_retry", on_retry)?;
+        let on_end = convert::optional_callable("on_end", on_end)?;
+        let draws = Draws::new(draw)?;
+        let Until { seconds, left, clock } =
+            Until::read(deadline, convert::optional_callable("clock", clock)?)?;
+        let common = Common {
+            tries,
+            base,
+            cap,
+            max_wait,
+            attempt_timeout,
+            retry_status,
+            retry_transport,
+            retry_maybe_processed,
+        };
+        let policy = common.check(seconds, More::default())?;
         let options = Options::new(
             (url, headers, idempotency_key),
             (timeout, max_response_bytes),
             (proxy, ca_bundle),
             payload,
         )?;
-        let clock = Clock::start(py, &hooks)?;
-        let now = clock.now(py, &hooks)?;
-        // A deadline that was handed down may have passed already: then nothing is sent.
-        let call = if spent { Call::expired(policy, now) } else { Call::new(policy, now) };
-        let work =
-            Work { call, options, clock, dice: Dice::unforeseeable(), kept: None, last: None, waiting: None };
+        let around = Around::new(around);
+        let plain = on_end.is_none() && clock.is_none() && !around.is_some();
+        let clock = Clock::start(py, clock)?;
+        let now = clock.now(py)?;
+        let mut call = Call::new(policy, now);
+        for left in left.into_iter().chain(around.remaining(py)?) {
+            call.end_within(left, now);
+        }
+        let work = Work { call, options, clock, draws, kept: None, last: None, waiting: None };
         Ok(Self {
-            hooks,
+            on_retry,
+            on_end,
+            around,
+            plain,
             work: Mutex::new(Some(Box::new(work))),
             running: Mutex::default(),
             stop: Notify::new(),
@@ -183,23 +177,14 @@ impl HttpCall {
     fn decide(&self, py: Python<'_>) -> PyResult<f64> {
         let _inside = Inside::enter(py);
         self.with(py, |work| {
-            let now = work.clock.now(py, &self.hooks)?;
-            let Work { call, dice, .. } = &mut *work;
-            let mut broken_dice = None;
-            let draw = || {
-                self.hooks.draw(py, dice).unwrap_or_else(|error| {
-                    broken_dice = Some(error);
-                    0.0
-                })
-            };
-            let step = call.next(draw, now);
-            if let Some(error) = broken_dice {
-                return Err(error);
-            }
+            let now = work.clock.now(py)?;
+            work.call.observe_budget(self.around.left(py)?);
+            let Work { call, draws, .. } = &mut *work;
+            let step = draws.lend(py, |draw| call.next(draw, now))?;
             match step {
                 Step::Wait { seconds } => {
                     work.waiting = Some((seconds, now));
-                    work.tell_retry(py, &self.hooks)?;
+                    work.tell_retry(py, self.on_retry.as_ref())?;
                     Ok(seconds)
                 }
                 Step::Finish(End::GaveUp(stop)) => Err(self.end(py, work, stop, now)?),
@@ -222,10 +207,7 @@ impl HttpCall {
         }
         self.with(py, |work| {
             let Some((wait, since)) = work.waiting.take() else { return Ok(()) };
-            let moved = work.clock.now(py, &self.hooks)?.since(since);
-            let missing = seconds(wait).unwrap_or_default().saturating_sub(moved);
-            work.clock.moved_on = work.clock.moved_on.saturating_add(missing);
-            Ok(())
+            work.clock.slept(py, wait, since)
         })
     }
 
@@ -244,7 +226,7 @@ impl HttpCall {
     ///
     /// What runs a caller's code is left to the awaiting task, whose context it must see.
     pub fn arrived(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
-        if self.hooks.is_empty() {
+        if self.plain {
             return self.settle(py, outcome);
         }
         self.keep(py, outcome)
@@ -271,9 +253,14 @@ impl HttpCall {
     fn prepare(&self, py: Python<'_>) -> PyResult<Sending> {
         let _inside = Inside::enter(py);
         self.with(py, |work| {
-            let now = work.clock.now(py, &self.hooks)?;
+            let now = work.clock.now(py)?;
+            work.call.observe_budget(self.around.left(py)?);
             match work.call.next(|| 0.0, now) {
                 Step::Attempt { until, .. } => {
+                    if !self.around.spend(py)? {
+                        work.call.refused();
+                        return Err(self.end(py, work, StopReason::RequestBudget, now)?);
+                    }
                     let limits = Limits { attempt: until.left(now), ..work.options.limits };
                     let route = Arc::clone(&work.options.route);
                     Ok(Sending { route, request: Arc::clone(&work.options.request), limits })
@@ -304,7 +291,7 @@ impl HttpCall {
                 Ok(answer) => work.judge(py, answer)?,
                 Err(fault) => Judged::Failed(Failure::transport(fault.reason, fault.sent), None),
             };
-            let now = work.clock.now(py, &self.hooks)?;
+            let now = work.clock.now(py)?;
             let mut report = Report {
                 failure: None,
                 status: found.as_ref().ok().map(|answer| answer.status),
@@ -312,14 +299,15 @@ impl HttpCall {
                 fully_sent,
                 received,
                 replays,
+                requests: replays.saturating_add(1),
             };
             match judged {
                 Judged::Answer(value) => {
-                    if self.hooks.on_end.is_some() {
+                    if self.on_end.is_some() {
                         let secrets = Secrets::of(&work.options.request);
                         report.request_id = found.as_ref().ok().and_then(|found| request_id(found, &secrets));
                         work.call.record(report, now);
-                        work.tell_end(py, &self.hooks, Some(value.bind(py)), None, now)?;
+                        work.tell_end(py, self.on_end.as_ref(), Some(value.bind(py)), None, now)?;
                     }
                     Ok(value)
                 }
@@ -338,7 +326,7 @@ impl HttpCall {
 
     fn end(&self, py: Python<'_>, work: &mut Work, stop: StopReason, now: Moment) -> PyResult<PyErr> {
         let error = errors::gave_up(py, &work.call, stop, work.last.as_ref(), &work.options.whither(), now)?;
-        work.tell_end(py, &self.hooks, None, Some(stop), now)?;
+        work.tell_end(py, self.on_end.as_ref(), None, Some(stop), now)?;
         Ok(error)
     }
 }
@@ -385,25 +373,25 @@ impl Work {
         })
     }
 
-    fn tell_retry(&self, py: Python<'_>, hooks: &Hooks) -> PyResult<()> {
+    fn tell_retry(&self, py: Python<'_>, on_retry: Option<&Py<PyAny>>) -> PyResult<()> {
         let (Some(record), Some(last)) = (self.call.records().last(), &self.last) else { return Ok(()) };
         let told = records::attempt(py, record)?;
         let reason = last.failure.reason.sentence();
-        python::watch_retried(py)?.call1((told, &self.options.target.host, reason, &hooks.on_retry))?;
+        python::watch_retried(py)?.call1((told, &self.options.target.host, reason, on_retry))?;
         Ok(())
     }
 
     fn tell_end(
         &self,
         py: Python<'_>,
-        hooks: &Hooks,
+        on_end: Option<&Py<PyAny>>,
         answer: Option<&Bound<'_, PyAny>>,
         stop: Option<StopReason>,
         now: Moment,
     ) -> PyResult<()> {
-        let Some(on_end) = &hooks.on_end else { return Ok(()) };
+        let Some(on_end) = on_end else { return Ok(()) };
         let told = self.call.records();
-        let requests: u32 = told.iter().map(|record| record.replays.saturating_add(1)).sum();
+        let requests = self.call.requests();
         let stop = stop.map(|stop| errors::stop_reason(py, stop)).transpose()?;
         let fields = pyo3::types::PyDict::new(py);
         fields.set_item("attempts", records::attempts(py, told)?)?;

@@ -10,68 +10,17 @@ use http::Uri;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use steadycall_core::policy::{Fields, Policy};
-use steadycall_net::dice::Dice;
 use steadycall_net::transport::{Limits, Request, Route, SetupError, Url, Via};
 use steadycall_net::{lane, proxy, url};
 
 use crate::errors::{self, Target, Whither};
-use crate::{convert, json, python};
+use crate::{convert, json};
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("steadycall/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_ALLOWED: &str = "visible ASCII text without spaces, or None";
-
-/// The callables a caller gave.
-pub struct Hooks {
-    /// Told each failed attempt that is followed by another.
-    pub on_retry: Option<Py<PyAny>>,
-    /// Told the whole call once.
-    pub on_end: Option<Py<PyAny>>,
-    /// Uniform draws in [0, 1); `None` is the operating system's.
-    draw: Option<Py<PyAny>>,
-    /// The clock in seconds; `None` is the monotonic one.
-    pub now: Option<Py<PyAny>>,
-}
-
-impl Hooks {
-    /// Checks that each is a callable or `None`.
-    pub fn new(
-        on_retry: &Bound<'_, PyAny>,
-        on_end: &Bound<'_, PyAny>,
-        draw: &Bound<'_, PyAny>,
-        clock: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
-        Ok(Self {
-            on_retry: convert::optional_callable("on_retry", on_retry)?,
-            on_end: convert::optional_callable("on_end", on_end)?,
-            draw: convert::optional_callable("rng", draw)?,
-            now: convert::optional_callable("clock", clock)?,
-        })
-    }
-
-    /// Whether a good answer needs nobody's code but ours.
-    pub fn is_empty(&self) -> bool {
-        self.on_end.is_none() && self.now.is_none()
-    }
-
-    /// A number in [0, 1): the caller's, or the next of `dice`.
-    pub fn draw(&self, py: Python<'_>, dice: &mut Dice) -> PyResult<f64> {
-        match &self.draw {
-            Some(draw) => {
-                let drawn = draw.bind(py).call0()?;
-                let uniform = drawn.extract().ok().filter(|number| (0.0..1.0).contains(number));
-                uniform.ok_or_else(|| {
-                    let allowed = "a generator whose random() is at least 0 and below 1";
-                    convert::config_error(py, "rng", &format!("{} from it", convert::shown(&drawn)), allowed)
-                })
-            }
-            None => Ok(dice.draw()),
-        }
-    }
-}
 
 /// What one call sends, and within which bounds.
 pub struct Options {
@@ -90,35 +39,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// The policy, and whether the deadline that was handed down has already passed.
-    pub fn policy(
-        hooks: &mut Hooks,
-        (tries, base, cap, max_wait): (
-            &Bound<'_, PyAny>,
-            &Bound<'_, PyAny>,
-            &Bound<'_, PyAny>,
-            &Bound<'_, PyAny>,
-        ),
-        (deadline, attempt_timeout): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
-        (statuses, transport, maybe_processed): (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
-    ) -> PyResult<(Policy, bool)> {
-        let py = tries.py();
-        let (deadline, spent) = time_left(hooks, deadline)?;
-        let wait = "a finite number of seconds, 0 or more";
-        let fields = Fields {
-            tries: convert::count("tries", tries, u32::MAX.into())?,
-            base: convert::number("base", base, wait)?,
-            cap: convert::number("cap", cap, wait)?,
-            max_wait: convert::number("max_wait", max_wait, wait)?,
-            deadline,
-            attempt_timeout: convert::optional_seconds("attempt_timeout", attempt_timeout)?,
-            retry_status: status_list(statuses)?,
-            retry_transport: convert::flag("retry_transport", transport)?,
-            retry_maybe_processed: convert::flag("retry_maybe_processed", maybe_processed)?,
-        };
-        Ok((Policy::new(fields).map_err(|error| convert::refused(py, &error))?, spent))
-    }
-
     /// Everything about the request and its route.
     pub fn new(
         request: (&Bound<'_, PyAny>, &Bound<'_, PyAny>, &Bound<'_, PyAny>),
@@ -260,32 +180,6 @@ fn http_url(py: Python<'_>, text: &str) -> PyResult<Url> {
         return Err(bad_url(py, "one with credentials (send an Authorization header)"));
     }
     Ok(url)
-}
-
-/// Seconds for the whole call, and whether a handed-down deadline has passed. Its clock becomes the call's when the
-/// call was given none.
-fn time_left(hooks: &mut Hooks, deadline: &Bound<'_, PyAny>) -> PyResult<(Option<f64>, bool)> {
-    let py = deadline.py();
-    if deadline.is_none() || !deadline.is_instance(python::deadline_class(py)?)? {
-        return Ok((convert::optional_seconds("deadline", deadline)?, false));
-    }
-    let left: f64 = deadline.call_method0("remaining")?.extract()?;
-    let its_clock = deadline.getattr("clock")?;
-    if hooks.now.is_none() && !its_clock.is(python::monotonic(py)?) {
-        hooks.now = Some(its_clock.unbind());
-    }
-    Ok(if left > 0.0 { (Some(left), false) } else { (None, true) })
-}
-
-fn status_list(statuses: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
-    if statuses.is_none() {
-        return Ok(None);
-    }
-    let allowed = "HTTP statuses from 300 to 599, or None";
-    let all = statuses.try_iter().map_err(|_| {
-        convert::config_error(statuses.py(), "retry_status", &convert::shown(statuses), allowed)
-    })?;
-    all.map(|status| convert::whole("retry_status", &status?, allowed)).collect::<PyResult<_>>().map(Some)
 }
 
 fn path(value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {

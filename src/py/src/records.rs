@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use steadycall_core::classify::Dialect;
 use steadycall_core::event::AttemptRecord;
-use steadycall_core::failure::{Failure, Kind, Sent};
+use steadycall_core::failure::{Failure, Kind, Reason, Sent};
+use steadycall_core::hint::{Hint, Source};
 
-use crate::python;
+use crate::{convert, python};
 
 /// The user's word for a kind: a member of `FailureKind`.
 pub fn kind(py: Python<'_>, kind: Kind) -> PyResult<Bound<'_, PyAny>> {
@@ -69,4 +71,34 @@ pub fn failure<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, P
     fields.set_item("reason", failure.reason.sentence())?;
     fields.set_item("dialect", failure.dialect.name())?;
     python::failure(py)?.call((), Some(&fields))
+}
+
+/// A `Failure` of Python's, as the core knows it.
+pub fn read_failure(given: &Bound<'_, PyAny>) -> PyResult<Failure> {
+    let py = given.py();
+    let text = |name: &str| -> PyResult<String> { given.getattr(name)?.extract() };
+    let hint = given.getattr("hint")?;
+    let hint = match hint.is_none() {
+        true => None,
+        false => {
+            let source: String = hint.getattr("source")?.extract()?;
+            Some(Hint { seconds: hint.getattr("seconds")?.extract()?, source: Source::from_name(&source) })
+        }
+    };
+    let word = text("kind")?;
+    let kind = [Kind::Call, Kind::RateLimited, Kind::Permanent, Kind::Validation]
+        .into_iter()
+        .find(|kind| kind.name() == word)
+        .ok_or_else(|| convert::config_error(py, "kind", &format!("{word:?}"), "a FailureKind"))?;
+    Ok(Failure {
+        kind,
+        // A kind that is never retried needs no second word for it.
+        retryable: kind != Kind::Permanent && given.getattr("retryable")?.extract()?,
+        status: given.getattr("status")?.extract()?,
+        provider_code: given.getattr("provider_code")?.extract()?,
+        hint,
+        sent: if text("sent")? == Sent::No.name() { Sent::No } else { Sent::Maybe },
+        reason: Reason::from_sentence(&text("reason")?).unwrap_or(Reason::ToldByCaller),
+        dialect: Dialect::from_name(&text("dialect")?).unwrap_or_default(),
+    })
 }

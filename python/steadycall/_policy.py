@@ -1,0 +1,374 @@
+"""``Policy``: how failures are retried, as one value; the only place that states its defaults."""
+
+from __future__ import annotations
+
+from ._errors import BudgetError, ConfigError
+from ._kinds import FailureKind
+from ._native import Backoff, CheckedPolicy, count, seconds
+from ._operation import BoundPolicy
+from ._record import frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from typing import Any, ParamSpec, TypeVar
+
+    from ._hooks import Rng, Sleep
+    from ._records import AttemptRecord, CallRecord, Failure
+    from ._time import Clock, Seconds
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+    Types = type[BaseException] | tuple[type[BaseException], ...]
+
+_BASE, _CAP = 1.0, 30.0
+
+
+@frozen
+class WorstCase:
+    """What a policy may cost."""
+
+    seconds: float | None
+    """Seconds; ``None`` when the policy has neither an attempt timeout nor a deadline, so that nothing bounds them."""
+    max_requests: int
+    """Attempts, each a request or more where a layer below retries too."""
+
+
+class Policy:
+    """How failures are retried: a value, checked when it is made, that any number of calls and threads may share.
+
+    Args:
+        tries: attempts in all, the first included; at least 1.
+        base: ceiling of the first random wait, in seconds; it doubles from wait to wait.
+        cap: ceiling of every such wait, in seconds.
+        max_wait: longest wait in seconds that a server may ask for; a longer one ends the call now.
+        deadline: seconds for everything, waits included; ``None`` is not limited.
+        attempt_timeout: seconds one attempt may take; ``None`` is not limited.
+        min_attempt: with less than these seconds left of the deadline no attempt is started.
+        backoff: one ``Backoff`` for calls and rate limits, or a mapping from ``FailureKind`` to them; kinds that it
+            does not name wait by ``base`` and ``cap``, and failed validation not at all.
+        validation_tries: how many answers may fail their validation, each after ``tries`` of its own;
+            ``None`` lets them share ``tries``.
+        max_requests: most requests one call may cost, those of layers below included; ``None`` is not limited.
+        hint_jitter: largest share of a hint, from 0 to 1, that is added to it by chance.
+        retry_status: the HTTP statuses to retry, in place of the built-in table; body rules still apply.
+        retry_transport: whether faults of the transport are retried.
+        retry_maybe_processed: whether a request that may have reached the model is sent again.
+        retry_exhausted: whether an error that a steadycall layer below gave up on is tried again here.
+        retry_on: the exception types that may be retried; ``None`` is those of HTTP, SDKs, databases, the operating
+            system and time limits, and answers in the wrong form. Never a programming error, unless it is named.
+        retry_if: asked with the ``Failure`` and the exception: ``False`` ends the call, ``True`` or ``None`` leaves
+            it as judged, a ``Failure`` takes its place.
+
+    Raises:
+        ConfigError: a value that makes no sense; it names the field, the value and what is allowed.
+    """
+
+    tries: int
+    base: Seconds
+    cap: Seconds
+    max_wait: Seconds
+    deadline: Seconds | None
+    attempt_timeout: Seconds | None
+    min_attempt: Seconds
+    backoff: Backoff | Mapping[str, Backoff] | None
+    validation_tries: int | None
+    max_requests: int | None
+    hint_jitter: float
+    retry_status: frozenset[int] | None
+    retry_transport: bool
+    retry_maybe_processed: bool
+    retry_exhausted: bool
+    retry_on: tuple[type[BaseException], ...] | None
+    retry_if: Callable[[Failure, BaseException], bool | Failure | None] | None
+
+    def __init__(
+        self,
+        *,
+        tries: int = 5,
+        base: Seconds = _BASE,
+        cap: Seconds = _CAP,
+        max_wait: Seconds = 60.0,
+        deadline: Seconds | None = None,
+        attempt_timeout: Seconds | None = None,
+        min_attempt: Seconds = 0.0,
+        backoff: Backoff | Mapping[str, Backoff] | None = None,
+        validation_tries: int | None = None,
+        max_requests: int | None = None,
+        hint_jitter: float = 0.0,
+        retry_status: Iterable[int] | None = None,
+        retry_transport: bool = True,
+        retry_maybe_processed: bool = True,
+        retry_exhausted: bool = False,
+        retry_on: Types | None = None,
+        retry_if: Callable[[Failure, BaseException], bool | Failure | None] | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name in _FIELDS}
+        given["backoff"] = _read_backoff(backoff, base, cap)
+        given["retry_on"] = _read_types(retry_on)
+        if retry_status is not None:
+            given["retry_status"] = _read_statuses(retry_status)
+        if retry_if is not None and not callable(retry_if):
+            raise ConfigError("retry_if", repr(retry_if), "a callable that takes a Failure and an exception, or None")
+        if not isinstance(retry_exhausted, bool):
+            raise ConfigError("retry_exhausted", repr(retry_exhausted), "True or False")
+        self.__dict__.update(given)
+        self.__dict__["_checked"] = CheckedPolicy(
+            *(tries, base, cap, max_wait, deadline, attempt_timeout, min_attempt, _by_kind(given["backoff"])),
+            *(validation_tries, max_requests, hint_jitter),
+            *(given["retry_status"], retry_transport, retry_maybe_processed),
+        )
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> Policy:
+        """A policy from a settings file: the fields by name, with waits as numbers.
+
+        ``backoff`` may be a mapping such as ``{"fixed": 2}`` or ``{"exponential": [0.5, 1.0]}``, or one from kinds
+        to such mappings; ``"none"`` is no wait.
+
+        Raises:
+            ConfigError: an unknown field, or a value that makes no sense.
+        """
+        values = dict(settings)
+        unknown = sorted(str(name) for name in values if name not in _FIELDS)
+        if unknown:
+            raise ConfigError("settings", f"the unknown field {unknown[0]!r}", f"fields among {', '.join(_FIELDS)}")
+        if values.get("backoff") is not None:
+            values["backoff"] = _backoff_from(values["backoff"])
+        return cls(**values)
+
+    def replace(self, **changes: Any) -> Policy:
+        """A copy with some fields changed.
+
+        Raises:
+            ConfigError: a value that makes no sense.
+        """
+        return type(self)(**(self._fields() | changes))
+
+    def bind(
+        self,
+        *,
+        validate: Callable[[Any], Any] | None = None,
+        sleep: Sleep | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        on_retry: Callable[[AttemptRecord], Any] | None = None,
+        on_end: Callable[[CallRecord], Any] | None = None,
+    ) -> BoundPolicy:
+        """This policy with what a call lends it; the result has ``call`` and ``acall``, and may be used for ``retry``.
+
+        Args:
+            validate: gets each answer. ``None`` and ``True`` accept it; ``False``, a ``ValueError`` or pydantic's
+                error make it a failed validation; ``Reject(reason)``, raised or returned, ends the call; any other
+                value takes the answer's place. For ``acall`` it may be a coroutine function.
+            sleep: called once per retry with the wait in seconds; ``None`` is ``time.sleep`` or ``asyncio.sleep``.
+            clock: an object with ``now()`` or a callable, in seconds; ``None`` is the monotonic clock.
+            rng: a seed or a ``random.Random`` for the waits.
+            on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``.
+            on_end: told each call once, as a ``CallRecord``.
+
+        Raises:
+            ConfigError: a value that makes no sense.
+        """
+        return BoundPolicy(self, validate, sleep, clock, rng, on_retry, on_end)
+
+    def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn(*args, **kwargs)`` until it succeeds or this policy gives up.
+
+        Raises:
+            BaseException: what the last run raised, as itself, with a note that says attempts and why.
+            DeadlineExceeded: the deadline is why no further attempt was made.
+            RequestBudgetSpent: the scope around it had no request left for a first attempt.
+        """
+        return self._bound.call(fn, *args, **kwargs)
+
+    async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """As ``call``, for a coroutine function; an attempt that takes longer than ``attempt_timeout`` is cancelled."""
+        return await self._bound.acall(fn, *args, **kwargs)
+
+    @property
+    def _bound(self) -> BoundPolicy:
+        bound = self.__dict__.get("_unhooked")
+        if bound is None:
+            bound = self.__dict__["_unhooked"] = BoundPolicy(self)
+        return bound
+
+    def worst_case(self, chains: int = 1, *, hints: bool = True) -> WorstCase:
+        """What ``chains`` calls one after the other may cost at the worst.
+
+        Each wait counts as the larger of its own backoff's top and ``max_wait``, because a server may ask for that
+        much; ``hints=False`` leaves hints out.
+
+        Raises:
+            ConfigError: ``chains`` is not at least 1.
+        """
+        worst, requests = self._checked.worst_case(_chains(chains), hints)
+        return WorstCase(seconds=worst, max_requests=requests)
+
+    def require_within(self, within: Seconds, *, chains: int = 1) -> None:
+        """Refuse, at start-up, a policy whose worst case does not fit into ``within`` seconds; hints always count.
+
+        Raises:
+            BudgetError: it does not fit, or nothing bounds it; the numbers are named.
+            ConfigError: ``within`` is not a time above 0, or ``chains`` not at least 1.
+        """
+        limit = seconds("within", within)
+        worst = self.worst_case(chains).seconds
+        calls = "one call" if chains == 1 else f"{chains} calls one after the other"
+        if worst is None:
+            allowed = f"bounded by attempt_timeout or deadline to fit into {limit:g} s"
+            raise BudgetError("policy", "one without a worst case, because neither is set", allowed)
+        if worst > limit:
+            most = self._checked.max_attempt_timeout(limit, chains)
+            advice = f"an attempt_timeout of at most {most:.2f} s" if most > 0 else "fewer tries or a lower max_wait"
+            got = f"one that may take {worst:g} s for {calls} ({advice} would fit)"
+            raise BudgetError("policy", got, f"done within {limit:g} s at the worst")
+
+    def max_attempt_timeout(self, within: Seconds, *, chains: int = 1) -> float:
+        """The longest ``attempt_timeout``, in seconds, with which ``chains`` calls fit into ``within`` seconds.
+
+        Raises:
+            BudgetError: the waits alone do not fit.
+            ConfigError: ``within`` is not a time above 0, or ``chains`` not at least 1.
+        """
+        limit = seconds("within", within)
+        most = self._checked.max_attempt_timeout(limit, _chains(chains))
+        if most <= 0:
+            raise BudgetError("within", f"{limit:g} s", "longer than the waits between the attempts alone")
+        return most
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in _FIELDS}
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(f"Policy is frozen: cannot set {name!r}; use replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Policy is frozen: cannot delete {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, Policy) else NotImplemented
+
+    def __hash__(self) -> int:
+        values = self._fields()
+        if isinstance(values["backoff"], dict):
+            values["backoff"] = frozenset(values["backoff"].items())
+        return hash(tuple(values.values()))
+
+    def __repr__(self) -> str:
+        changed = {name: value for name, value in self._fields().items() if value != _FIELDS[name]}
+        return f"Policy({', '.join(f'{name}={_shown(value)}' for name, value in changed.items())})"
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self._fields(),)
+
+
+def _rebuild(fields: dict[str, Any]) -> Policy:
+    return Policy(**fields)
+
+
+# The fields in order, with their defaults.
+_FIELDS: dict[str, Any] = dict(Policy.__init__.__kwdefaults__ or {})
+
+
+@frozen
+class Layers:
+    """Retrying layers one inside the other; made by ``layers``."""
+
+    tries: dict[str, int]
+    """The tries of each layer."""
+    max_requests: int
+    """Requests they may make together: the product of their tries."""
+
+    def __str__(self) -> str:
+        return f"{' x '.join(f'{tries} {name}' for name, tries in self.tries.items())} = {self.max_requests} requests"
+
+
+def layers(**tries: int) -> Layers:
+    """What nested layers cost together: ``layers(transport=3, validation=2, queue=2).max_requests`` is 12.
+
+    Raises:
+        ConfigError: a layer's tries are not at least 1.
+    """
+    product = 1
+    for name, given in tries.items():
+        product *= count(name, given)
+    return Layers(tries=dict(tries), max_requests=product)
+
+
+def _chains(chains: int) -> int:
+    return count("chains", chains)
+
+
+_WAITING = (FailureKind.CALL, FailureKind.RATE_LIMITED, FailureKind.VALIDATION)
+
+
+def _read_backoff(backoff: Any, base: Any, cap: Any) -> Any:
+    if backoff is None:
+        return None
+    unused = isinstance(backoff, Backoff)
+    if not unused:
+        if not hasattr(backoff, "items"):
+            raise ConfigError("backoff", repr(backoff), "a Backoff, a mapping from FailureKind to Backoff, or None")
+        by_kind = {}
+        for kind, one in backoff.items():
+            if kind not in _WAITING:
+                allowed = f"a mapping from {', '.join(_WAITING)} (permanent failures are never retried)"
+                raise ConfigError("backoff", f"one for {kind!r}", allowed)
+            if not isinstance(one, Backoff):
+                raise ConfigError(f"backoff[{str(kind)!r}]", repr(one), "a Backoff")
+            by_kind[FailureKind(kind)] = one
+        backoff = by_kind
+        unused = FailureKind.CALL in backoff and FailureKind.RATE_LIMITED in backoff
+    if unused and (base, cap) != (_BASE, _CAP):
+        raise ConfigError("backoff", repr(backoff), "left out when base or cap is given, which it would not use")
+    return backoff
+
+
+def _by_kind(backoff: Any) -> list[Backoff | None]:
+    if isinstance(backoff, Backoff):
+        return [backoff, backoff, None]
+    return [(backoff or {}).get(kind) for kind in _WAITING]
+
+
+def _read_types(types: Any) -> tuple[type[BaseException], ...] | None:
+    if types is None:
+        return None
+    all_types = types if isinstance(types, (tuple, list, set, frozenset)) else (types,)
+    for one in all_types:
+        if not isinstance(one, type) or not issubclass(one, BaseException):
+            raise ConfigError("retry_on", repr(one), "an exception type, a tuple of them, or None")
+    return tuple(all_types)
+
+
+def _read_statuses(statuses: Any) -> Any:
+    try:
+        return frozenset(statuses)
+    except TypeError:
+        return statuses  # the core's check names what is wrong with it
+
+
+def _backoff_from(given: Any) -> Any:
+    if isinstance(given, Backoff):
+        return given
+    if given == "none":
+        return Backoff.none()
+    if not hasattr(given, "items"):
+        raise ConfigError("backoff", repr(given), '"none", {"fixed": 2} or the like, or a mapping from kinds to such')
+    if len(given) == 1 and (made := next(iter(given))) in ("fixed", "exponential", "full_jitter"):
+        values = given[made]
+        if hasattr(values, "items"):
+            return getattr(Backoff, made)(**values)
+        return getattr(Backoff, made)(*(values if isinstance(values, (list, tuple)) else (values,)))
+    return {kind: _backoff_from(one) for kind, one in given.items()}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{str(kind)!r}: {one!r}" for kind, one in value.items()) + "}"
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(map(repr, sorted(value))) + "}"
+    if isinstance(value, tuple):
+        names = ", ".join(one.__name__ for one in value)
+        return f"({names},)" if len(value) == 1 else f"({names})"
+    return repr(value)

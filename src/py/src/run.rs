@@ -1,0 +1,381 @@
+//! The attempts of one wrapped function, or of one request of a transport: the engine as Python's fronts see it.
+//!
+//! The fronts run the attempts and wait; what comes next is decided here. Every method runs with the GIL held and
+//! returns at once. No lock is held while Python code runs: a method takes the state out, and puts it back.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use steadycall_core::call::{Call, End, Report, Stage, Step, StopReason};
+use steadycall_core::failure::{Failure, Sent};
+use steadycall_core::policy::Policy;
+use steadycall_core::time::{Deadline, Moment};
+
+use crate::around::Around;
+use crate::errors;
+use crate::exit::Inside;
+use crate::hooks::{Clock, Draws};
+use crate::policy::CheckedPolicy;
+use crate::records;
+
+/// Attempts under way, and a layer around what happens within them. Made by the fronts; not for users.
+#[pyclass(frozen, module = "steadycall._native")]
+pub struct Run {
+    policy: Arc<Policy>,
+    around: Around,
+    /// Each attempt is a request by itself, and is paid for before it is made.
+    leaf: bool,
+    clock: Clock,
+    /// What the layers below may look at while a method works.
+    bounds: Mutex<Bounds>,
+    state: Mutex<Option<Box<State>>>,
+    /// Requests made by the layers below since the attempt began.
+    below: AtomicU32,
+    /// Requests of the attempts before.
+    before: AtomicU32,
+    /// What layers below gave up with since the attempt began.
+    given_up: Mutex<Vec<Py<PyAny>>>,
+    ended: AtomicBool,
+}
+
+#[derive(Clone, Copy)]
+struct Bounds {
+    number: u32,
+    /// Of the attempt under way.
+    until: Deadline,
+    deadline: Deadline,
+}
+
+struct State {
+    call: Call,
+    draws: Draws,
+    waiting: Option<(f64, Moment)>,
+    last: Option<Failure>,
+    stop: Option<StopReason>,
+}
+
+#[pymethods]
+impl Run {
+    #[new]
+    fn new(
+        policy: &Bound<'_, CheckedPolicy>,
+        around: &Bound<'_, PyAny>,
+        now: &Bound<'_, PyAny>,
+        draw: &Bound<'_, PyAny>,
+        leaf: bool,
+    ) -> PyResult<Self> {
+        let py = policy.py();
+        let policy = Arc::clone(&policy.get().policy);
+        let clock = Clock::start(py, (!now.is_none()).then(|| now.clone().unbind()))?;
+        let begun = clock.now(py)?;
+        let around = Around::new(around);
+        let mut call = Call::new(Arc::clone(&policy), begun);
+        if let Some(left) = around.remaining(py)? {
+            call.end_within(left, begun);
+        }
+        let deadline = call.deadline();
+        let state = State { call, draws: Draws::new(draw)?, waiting: None, last: None, stop: None };
+        Ok(Self {
+            policy,
+            around,
+            leaf,
+            clock,
+            bounds: Mutex::new(Bounds { number: 0, until: deadline, deadline }),
+            state: Mutex::new(Some(Box::new(state))),
+            below: AtomicU32::new(0),
+            before: AtomicU32::new(0),
+            given_up: Mutex::default(),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether another attempt is due now; if not, `stop_reason` tells why.
+    fn begin(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |state| {
+            let now = self.clock.now(py)?;
+            state.call.observe_budget(self.around.left(py)?);
+            match state.call.next(|| 0.0, now) {
+                Step::Attempt { number, until } => {
+                    if self.leaf && !self.around.spend(py)? {
+                        state.call.refused();
+                        state.stop = Some(StopReason::RequestBudget);
+                        return Ok(false);
+                    }
+                    let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+                    (bounds.number, bounds.until) = (number, until);
+                    self.below.store(0, Ordering::Relaxed);
+                    self.forget();
+                    Ok(true)
+                }
+                Step::Finish(End::GaveUp(stop)) => {
+                    state.stop = Some(stop);
+                    Ok(false)
+                }
+                Step::Finish(End::Answered) | Step::Wait { .. } => {
+                    Err(PyRuntimeError::new_err("the attempt before has not been told of"))
+                }
+            }
+        })
+    }
+
+    /// Told of a failed attempt: seconds to wait before the next, or `None` when there is none.
+    #[pyo3(signature = (failure, *, request_id = None, received = 0, fully_sent = false))]
+    fn failed(
+        &self,
+        failure: &Bound<'_, PyAny>,
+        request_id: Option<String>,
+        received: u64,
+        fully_sent: bool,
+    ) -> PyResult<Option<f64>> {
+        let py = failure.py();
+        let failure = records::read_failure(failure)?;
+        let _inside = Inside::enter(py);
+        self.with(py, |state| {
+            let requests = self.settle(py)?;
+            let now = self.clock.now(py)?;
+            state.call.record(
+                Report {
+                    status: failure.status,
+                    failure: Some(failure.clone()),
+                    request_id,
+                    fully_sent,
+                    received,
+                    replays: 0,
+                    requests,
+                },
+                now,
+            );
+            state.last = Some(failure);
+            state.call.observe_budget(self.around.left(py)?);
+            let State { call, draws, .. } = &mut *state;
+            match draws.lend(py, |draw| call.next(draw, now))? {
+                Step::Wait { seconds } => {
+                    state.waiting = Some((seconds, now));
+                    Ok(Some(seconds))
+                }
+                Step::Finish(End::GaveUp(stop)) => {
+                    state.stop = Some(stop);
+                    Ok(None)
+                }
+                Step::Finish(End::Answered) | Step::Attempt { .. } => {
+                    Err(PyRuntimeError::new_err("no attempt is under way"))
+                }
+            }
+        })
+    }
+
+    /// Told of a good answer. False when it came after the deadline.
+    #[pyo3(signature = (*, status = None, request_id = None, received = 0))]
+    fn answered(
+        &self,
+        py: Python<'_>,
+        status: Option<u16>,
+        request_id: Option<String>,
+        received: u64,
+    ) -> PyResult<bool> {
+        self.with(py, |state| {
+            let requests = self.settle(py)?;
+            let now = self.clock.now(py)?;
+            let late = state.call.deadline().passed(now);
+            state.call.record(
+                Report {
+                    failure: None,
+                    status,
+                    request_id,
+                    fully_sent: true,
+                    received,
+                    replays: 0,
+                    requests,
+                },
+                now,
+            );
+            if late {
+                state.stop = Some(StopReason::Deadline(Stage::Attempt));
+            }
+            Ok(!late)
+        })
+    }
+
+    /// Told that the wait is over. What a fake sleep did not move the clock by is added to the run's own time.
+    fn slept(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |state| match state.waiting.take() {
+            Some((wait, since)) => self.clock.slept(py, wait, since),
+            None => Ok(()),
+        })
+    }
+
+    /// From now on it binds nobody who still runs within it.
+    fn end(&self) {
+        self.forget();
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Told by a layer below that it gave up with this error, which is final for the layers around it.
+    fn gave_up(&self, error: Py<PyAny>) {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+    }
+
+    /// What layers below gave up with since the attempt began.
+    #[getter]
+    fn given_up<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let errors = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let errors: Vec<_> = errors.iter().map(|error| error.clone_ref(py)).collect();
+        PyTuple::new(py, errors)
+    }
+
+    /// The layer around it, or `None`.
+    #[getter]
+    fn around(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.around.object(py)
+    }
+
+    /// Takes a request for a layer below, from this run and from those around; false when one has none left.
+    fn spend(&self, py: Python<'_>) -> PyResult<bool> {
+        if self.ended.load(Ordering::Relaxed) {
+            return self.around.spend(py);
+        }
+        let allowed = self.own_left() != Some(0) && self.around.spend(py)?;
+        self.below.fetch_add(u32::from(allowed), Ordering::Relaxed);
+        Ok(allowed)
+    }
+
+    /// Requests left here and around; `None` when nothing limits them.
+    fn left(&self, py: Python<'_>) -> PyResult<Option<u32>> {
+        let around = self.around.left(py)?;
+        let own = if self.ended.load(Ordering::Relaxed) { None } else { self.own_left() };
+        Ok(own.into_iter().chain(around).min())
+    }
+
+    /// Seconds left of the deadline and of those around; `None` when nothing limits it.
+    fn remaining(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        if self.ended.load(Ordering::Relaxed) {
+            return Ok(self.around.remaining(py)?.map(|left| left.as_secs_f64()));
+        }
+        self.until_end(py, |bounds| bounds.until)
+    }
+
+    /// 1 for the first attempt.
+    #[getter]
+    fn number(&self) -> u32 {
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner).number
+    }
+
+    /// Seconds the attempt that `begin` allowed may still take; `None` when nothing limits it.
+    #[getter]
+    fn timeout(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.until_end(py, |bounds| bounds.until)
+    }
+
+    /// Seconds left of the deadline; `None` when there is none.
+    #[getter]
+    fn deadline_left(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.until_end(py, |bounds| bounds.deadline)
+    }
+
+    /// Why it ended without success: a `StopReason`, or `None`.
+    #[getter]
+    fn stop_reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let stop = self.look(py, |state| Ok(state.stop))?;
+        stop.map(|stop| errors::stop_reason(py, stop)).transpose()
+    }
+
+    /// Where the deadline struck, if it did.
+    #[getter]
+    fn stage(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        self.look(py, |state| Ok(state.stop.and_then(errors::stage)))
+    }
+
+    /// Why it ended, in one sentence.
+    #[getter]
+    fn why(&self, py: Python<'_>) -> PyResult<String> {
+        self.look(py, |state| {
+            let stop = state.stop.unwrap_or(StopReason::NotRetryable);
+            Ok(errors::stopped(&state.call, stop, state.last.as_ref()))
+        })
+    }
+
+    /// The last failure, or `None`.
+    #[getter]
+    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.look(py, |state| state.last.as_ref().map(|last| records::failure(py, last)).transpose())
+    }
+
+    /// Every attempt, as a tuple of `AttemptRecord`.
+    #[getter]
+    fn attempts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.look(py, |state| records::attempts(py, state.call.records()))
+    }
+
+    /// Whether a request may have been processed.
+    #[getter]
+    fn sent(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.look(py, |state| {
+            let maybe = state.call.records().iter().any(|record| record.sent == Sent::Maybe);
+            Ok(if maybe { "maybe" } else { "no" })
+        })
+    }
+
+    /// Seconds since it began.
+    #[getter]
+    fn elapsed(&self, py: Python<'_>) -> PyResult<f64> {
+        self.look(py, |state| Ok(state.call.elapsed(self.clock.now(py)?).as_secs_f64()))
+    }
+
+    /// Requests so far, those of the layers below included.
+    #[getter]
+    fn requests(&self, py: Python<'_>) -> PyResult<u32> {
+        self.look(py, |state| Ok(state.call.requests()))
+    }
+}
+
+impl Run {
+    /// What `max_requests` leaves; an attempt that has made none yet costs one.
+    fn own_left(&self) -> Option<u32> {
+        let spent = self.before.load(Ordering::Relaxed).saturating_add(self.below.load(Ordering::Relaxed));
+        self.policy.max_requests.map(|most| most.saturating_sub(spent))
+    }
+
+    /// Errors hold frames, and frames hold this run: the circle is opened where it can be.
+    fn forget(&self) {
+        let errors = std::mem::take(&mut *self.given_up.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(errors);
+    }
+
+    /// Counts the requests of an attempt that ended; one in which no layer below made any is a request by itself.
+    fn settle(&self, py: Python<'_>) -> PyResult<u32> {
+        let mut requests = self.below.swap(0, Ordering::Relaxed);
+        if requests == 0 {
+            requests = 1;
+            if !self.leaf {
+                self.around.spend(py)?;
+            }
+        }
+        self.before.fetch_add(requests, Ordering::Relaxed);
+        Ok(requests)
+    }
+
+    fn until_end(&self, py: Python<'_>, which: impl FnOnce(Bounds) -> Deadline) -> PyResult<Option<f64>> {
+        let bounds = *self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = which(bounds);
+        if end == Deadline::Never {
+            return Ok(None);
+        }
+        Ok(end.left(self.clock.now(py)?).map(|left| left.as_secs_f64()))
+    }
+
+    /// Takes the state out while `act` runs, because `act` may run Python code.
+    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
+        let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut state = taken.ok_or_else(|| PyRuntimeError::new_err("this run is busy in another thread"))?;
+        let result = errors::guarded(py, "deciding on a run", || act(&mut state));
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        result
+    }
+
+    fn look<T>(&self, py: Python<'_>, look: impl FnOnce(&State) -> PyResult<T>) -> PyResult<T> {
+        self.with(py, |state| look(state))
+    }
+}
