@@ -1,4 +1,4 @@
-"""Every exception that stands behind one: causes, contexts, members of groups, what tenacity holds back.
+"""Every exception that stands behind one: causes, contexts, members of groups, arguments, what tenacity holds back.
 
 Nothing is judged here and nothing imported: foreign classes are known by name. Each exception is met once, nearest
 first, so that circles end and the depth told is the smallest one.
@@ -44,6 +44,8 @@ def behind(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         found += error.exceptions
     found.append(last_attempt(error))
+    # httpcore erases cause and context of what it raises (`raise exc from None`), and keeps the ssl error as argument.
+    found += [argument for argument in attribute(error, "args") or () if isinstance(argument, Exception)]
     for inner in found:
         if isinstance(inner, BaseException) and not (isinstance(error, TimeoutError) and is_cancellation(inner)):
             yield inner
