@@ -41,13 +41,13 @@ def behind(error: BaseException) -> Iterator[BaseException]:
     found = [attribute(error, "__cause__")]
     if not attribute(error, "__suppress_context__"):
         found.append(attribute(error, "__context__"))
-    if isinstance(error, BaseExceptionGroup):
-        found += error.exceptions
+    if is_a(error, BaseExceptionGroup):
+        found += attribute(error, "exceptions") or ()
     found.append(last_attempt(error))
     # httpcore erases cause and context of what it raises (`raise exc from None`), and keeps the ssl error as argument.
-    found += [argument for argument in attribute(error, "args") or () if isinstance(argument, Exception)]
+    found += [argument for argument in attribute(error, "args") or () if is_a(argument, Exception)]
     for inner in found:
-        if isinstance(inner, BaseException) and not (isinstance(error, TimeoutError) and is_cancellation(inner)):
+        if is_a(inner, BaseException) and not (is_a(error, TimeoutError) and is_cancellation(inner)):
             yield inner
 
 
@@ -76,7 +76,12 @@ def is_control_flow(error: BaseException) -> bool:
 
     Other libraries' such wishes (``gevent.GreenletExit``, ``trio.Cancelled``) are no ``Exception`` either.
     """
-    return not isinstance(error, (Exception, BaseExceptionGroup))
+    return not is_a(error, Exception, BaseExceptionGroup)
+
+
+def is_a(error: object, *classes: type) -> bool:
+    """``isinstance`` that runs no code of the object's own, which ``__class__`` may be."""
+    return issubclass(type(error), classes)
 
 
 def is_named(error: BaseException, package: str, *names: str) -> bool:

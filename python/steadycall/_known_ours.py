@@ -36,12 +36,10 @@ def rank_of(found: Failure) -> int:
 
 def by_class(exc: Any) -> Finding:
     name = next(cls.__name__ for cls in type(exc).__mro__ if cls.__name__ in REASONS)
-    if name == "HTTPStatusError" or name == "ResponseError":
-        status = exc.code if name == "HTTPStatusError" else exc.status
-        headers = exc.headers if name == "HTTPStatusError" else None
-        judged = answer(status, headers, exc.body, getattr(exc, "url", None))
-        if judged is not None:
-            return judged
+    told = exc._fields()
+    judged = answer(told.get("code", told.get("status")), told.get("header_pairs"), told.get("body"), told.get("url"))
+    if judged is not None:
+        return judged
     reason = REASONS[name]
     if name == "TLSError" and exc.kind == "permanent":
         reason = "certificate_rejected"
@@ -51,8 +49,6 @@ def by_class(exc: Any) -> Finding:
 
 
 REASONS = {
-    "HTTPStatusError": "server_error",
-    "ResponseError": "truncated",
     "ConnectError": "connect_failed",
     "TLSError": "tls_failed",
     "ProxyError": "proxy_refused",

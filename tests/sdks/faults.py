@@ -69,7 +69,7 @@ def serving(answer: Answer | None) -> Iterator[str]:
     if answer is None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
-            address = "http://127.0.0.1:%d" % unused.getsockname()[1]
+            address = f"http://127.0.0.1:{unused.getsockname()[1]}"
         yield address
     else:
         with FakeServer(answer) as server:

@@ -118,7 +118,9 @@ def test_a_name_that_cannot_be_resolved_was_not_sent(client):
     check(raised(client, "http://nowhere.invalid/v1"), NO_CONNECTION)
 
 
-@pytest.mark.parametrize("client", [with_httpx, with_async_httpx, with_httpx2, with_async_httpx2, with_requests, with_aiohttp])
+@pytest.mark.parametrize(
+    "client", [with_httpx, with_async_httpx, with_httpx2, with_async_httpx2, with_requests, with_aiohttp]
+)
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://"])
 def test_a_url_that_nobody_can_ask_is_permanent(client, url):
     check(raised(client, url), Expected("permanent", False, reason="code itself"))
@@ -127,9 +129,10 @@ def test_a_url_that_nobody_can_ask_is_permanent(client, url):
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_a_full_pool_has_sent_nothing(module):
     timeout = module.Timeout(5, pool=0.05)
-    with serving(answers.openai.ok()) as url, module.Client(
-        limits=module.Limits(max_connections=1), timeout=timeout
-    ) as client:
+    with (
+        serving(answers.openai.ok()) as url,
+        module.Client(limits=module.Limits(max_connections=1), timeout=timeout) as client,
+    ):
         with client.stream("POST", url):
             error = raised(client.post, url)
     check(error, Expected("call", True, sent="no", reason="pool"))
