@@ -41,7 +41,8 @@ net: ## the inner loop of src/net: its tests
 	$(CARGO_TEST) -p steadycall-net
 
 py: build $(VENV)/.dev ## the inner loop of src/py and python/steadycall: build, then the quick Python tests
-	$(BIN)/python -m pytest -q -x -m "not slow" --ignore-glob="*/test_hazards_*" --ignore-glob="*_laws.py" $(ARGS)
+	$(BIN)/python -m pytest -q -x -m "not slow" --ignore=tests/sdks --ignore-glob="*/test_hazards_*" \
+		--ignore-glob="*_laws.py" $(ARGS)
 
 fmt: $(VENV)/.dev ## format Rust and Python
 	$(CARGO) fmt --all
@@ -65,7 +66,7 @@ types: build $(VENV)/.dev ## mypy --strict, and the stub of the native module ag
 test-pythons: build $(VENV)/.dev ## the same wheel under each other Python of this machine
 	$(BIN)/python tools/pythons.py --profile $(PROFILE)
 
-pytest: build $(VENV)/.dev ## the Python tests, docs samples and layer test
+pytest: build $(VENV)/.sdks ## the Python tests, those with real SDKs too, docs samples and layer test
 	$(BIN)/python -m pytest
 
 build: $(VENV)/.build ## build the native module and install the package into .venv, editable
@@ -100,6 +101,10 @@ $(VENV)/.build: requirements-dev.txt | need
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.build
 	$(BIN)/python $(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.sdks: requirements-sdks.txt $(VENV)/.dev
+	$(BIN)/python $(PIP) --no-deps --no-compile -r requirements-sdks.txt
 	@touch $@
 
 $(VENV)-bench/.ready: benches/requirements.txt requirements-dev.txt | need

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
-TESTS = ["test_errors*.py", "test_testing_paste.py"]
+TESTS = ["test_errors*.py", "test_exceptions*.py", "test_testing_paste.py"]
 
 
 def main() -> int:

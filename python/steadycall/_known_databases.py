@@ -82,6 +82,7 @@ DATABASES: dict[str, Table] = {
     "sqlalchemy": SQLALCHEMY,
     "redis": REDIS,
     "pymongo": MONGO,
+    "bson": {"BSONError": _refused},
 }
 
 

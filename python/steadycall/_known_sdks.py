@@ -50,7 +50,8 @@ STAINLESS: Table = {
     "APITimeoutError": vague("read_timeout"),
     "APIConnectionError": vague("connection_lost"),
     "APIResponseValidationError": invalid(known=True),
-    "APIWebhookValidationError": refusal("programming_error"),
+    "APIWebhookValidationError": refusal("unauthorized"),
+    "InvalidWebhookSignatureError": refusal("unauthorized"),
     "APIError": of_event,
     # Raised before anything is sent, for instance where no key was given.
     "OpenAIError": refusal("programming_error"),

@@ -20,6 +20,10 @@ steadycall.call(URL, {}, ca_bundle=b"roots.pem")  # fails: arg-type
 steadycall.classify(429)  # fails: call-arg
 steadycall.classify(status="429")  # fails: arg-type
 
+steadycall.classify_exception()  # fails: call-arg
+steadycall.classify_exception("429")  # fails: arg-type
+steadycall.classify_exception(ValueError).kind  # fails: arg-type
+
 failure = steadycall.classify(status=429)
 failure.kind  # fails: union-attr
 

@@ -98,6 +98,13 @@ def judged() -> None:
             assert_type(failure.hint.source, str)
 
 
+def judged_exceptions(error: Exception) -> None:
+    assert_type(steadycall.classify_exception(error), steadycall.Failure)
+    assert_type(steadycall.classify_exception(BaseException()).hint, steadycall.Hint | None)
+    if isinstance(error, steadycall.CallError):
+        assert_type(error.failure, steadycall.Failure | None)
+
+
 def deadlines() -> None:
     deadline = steadycall.Deadline.after(4.0)
     assert_type(deadline.remaining(), float)
