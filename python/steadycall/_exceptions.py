@@ -29,7 +29,8 @@ def classify_exception(exc: BaseException) -> Failure:
     ``exc`` itself is (``TypeError``, ``NameError``, ...) is permanent, whatever stands behind it.
 
     Args:
-        exc: the exception; no library is imported to read it, and it is not changed.
+        exc: the exception. No library is imported to read it, and it stays as it is; the body of a
+            ``urllib.error.HTTPError`` is read, and can be read again.
 
     Returns:
         A ``Failure``; ``status`` is set when an HTTP answer came.

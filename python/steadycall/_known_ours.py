@@ -5,6 +5,7 @@ Whether the layers around may try again is their policies' decision; here it is 
 
 from __future__ import annotations
 
+from ._chain import attribute
 from ._finding import ANSWER, PACE, PHASE, TRANSPORT, VAGUE, VALIDATION, Finding, answer, is_pace, refusal
 from ._known_builtins import of_breaker
 from ._native import failure
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def of_ours(exc: CallError) -> Finding:
     """A ``CallError``: the failure it carries, or, of one that was made by hand, what its class says."""
-    found = exc.failure
+    found: Failure | None = attribute(exc, "failure")
     if found is None:
         return by_class(exc)
     return Finding(rank_of(found), PHASE, found)

@@ -148,3 +148,25 @@ def test_the_body_of_a_urllib_error_can_still_be_read():
     assert b"insufficient_quota" in first + error.read()
     assert error.read() == b""
     error.close()
+
+
+def test_a_urllib_body_that_comes_in_pieces_is_read_whole():
+    with serving(answers.openai.insufficient_quota().replace(drip=(50, 0.001))) as url:
+        check(raised(with_urllib, url), OPENAI["no money"][1])
+
+
+def test_a_large_urllib_body_can_still_be_read_whole():
+    with serving(Answer(503, body=b"x" * 3_000_000)) as url:
+        error = raised(with_urllib, url)
+        assert steadycall.classify_exception(error).status == 503
+        assert len(error.read()) == 3_000_000
+        error.close()
+
+
+def test_a_urllib_error_that_was_read_or_closed_is_judged_by_its_status():
+    with serving(answers.openai.server_error()) as url:
+        error = raised(with_urllib, url)
+        error.read()
+        check(error, Expected("call", True, 500))
+        error.close()
+        check(error, Expected("call", True, 500))
