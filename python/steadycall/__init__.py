@@ -1,6 +1,5 @@
 """steadycall: calls to LLM HTTP APIs that end well."""
 
-from ._attempts import attempts
 from ._call import acall, call
 from ._classify import classify
 from ._errors import (
@@ -21,14 +20,18 @@ from ._errors import (
     TLSError,
     TransportError,
 )
-from ._exceptions import classify_exception
 from ._kinds import FailureKind, StopReason
 from ._native import Backoff, __version__
-from ._policy import Policy, layers
 from ._records import AttemptRecord, CallRecord, Failure, Hint
-from ._retry import retry
 from ._scope import current_attempt, scope
 from ._time import Deadline, Timeout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._attempts import attempts
+    from ._exceptions import classify_exception
+    from ._policy import Policy, layers
+    from ._retry import retry
 
 __all__ = [
     "AttemptRecord",
@@ -68,3 +71,25 @@ __all__ = [
     "retry",
     "scope",
 ]
+
+# Loaded when first named, and never during a call: who only wants `call` does not pay for tables of exceptions.
+_LATER = {
+    "Policy": "_policy",
+    "attempts": "_attempts",
+    "classify_exception": "_exceptions",
+    "layers": "_policy",
+    "retry": "_retry",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(__import__(f"{__name__}.{module}", fromlist=[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
