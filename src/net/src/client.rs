@@ -24,7 +24,9 @@ const IDLE: Duration = Duration::from_secs(50);
 /// Sends requests; cheap to clone.
 pub type Client = Decompression<legacy::Client<Connector, TrackedBody>>;
 /// The head of an answer, its body to be read.
-pub type Reply = Response<DecompressionBody<Incoming>>;
+pub type Reply = Response<ReplyBody>;
+/// The decoded body of an answer, as it arrives.
+pub type ReplyBody = DecompressionBody<Incoming>;
 
 /// The clients of one route.
 #[derive(Debug)]

@@ -22,6 +22,7 @@ use crate::clock::{Alarm, Duration, Instant, now};
 use crate::connect::{CURRENT, Proxies};
 use crate::fault::{self, Cause};
 use crate::progress::{Progress, TrackedBody};
+use crate::stream::{Opening, Stream};
 use crate::transport::{Answer, Fault, Limits, Outcome, Phase, Request, Route, SetupError, Url};
 
 /// Routes whose connections are kept; beyond it the one not used for longest goes.
@@ -109,6 +110,53 @@ impl Lane {
         Outcome { result, replays: tally.replays, fully_sent: tally.fully_sent, received: tally.received }
     }
 
+    /// Sends `request` by `method` and waits for the head of its answer; the body is read as it arrives.
+    ///
+    /// A redirect is an answer like any other. Of `limits` the attempt's end bounds the body too; its size is the
+    /// reader's business.
+    pub async fn open(&self, route: &Route, method: &Method, request: &Request, limits: &Limits) -> Opening {
+        let mut tally = Tally::default();
+        let result = self.head(route, method, request, limits, &mut tally).await;
+        if result.is_err() {
+            // As in `attempt`.
+            tokio::task::yield_now().await;
+        }
+        self.inner.note_active();
+        Opening { result, replays: tally.replays, fully_sent: tally.fully_sent }
+    }
+
+    /// Reads more of an opened answer: see `Stream::gather`.
+    ///
+    /// # Errors
+    /// The fault that ended it, with what had been read just now as `partial`.
+    pub async fn read(&self, stream: &mut Stream, least: usize) -> Result<Bytes, Fault> {
+        let read = stream.gather(least).await;
+        if read.is_err() || stream.is_over() {
+            // The connection's task must have its turn, to close it or to put it back into the pool.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        }
+        self.inner.note_active();
+        read
+    }
+
+    async fn head(
+        &self,
+        route: &Route,
+        method: &Method,
+        request: &Request,
+        limits: &Limits,
+        tally: &mut Tally,
+    ) -> Result<Stream, Fault> {
+        let clients = self.clients(route, &request.uri).map_err(unusable)?;
+        let mut exchange = Exchange::begin(method, request, &clients, limits);
+        self.look_after().await;
+        let mut client = clients.pooled.clone();
+        let response = exchange.deliver(&mut client, &clients, &request.uri, tally).await?;
+        let Exchange { end, alarm, .. } = exchange;
+        Ok(Stream::new(response, limits.timeouts.read, end, alarm))
+    }
+
     async fn run(
         &self,
         route: &Route,
@@ -117,28 +165,13 @@ impl Lane {
         tally: &mut Tally,
     ) -> Result<Answer, Fault> {
         let clients = self.clients(route, &request.uri).map_err(unusable)?;
-        if self.inner.idle() > LOOK_AFTER {
-            // The peer may have closed kept connections while nobody looked. In the first turn the runtime looks
-            // at its sockets, in the second the connections hear of it (it asks us again before them).
-            tokio::task::yield_now().await;
-            tokio::task::yield_now().await;
-        }
-        let end = limits.attempt.and_then(|limit| now().checked_add(limit));
-        let proxies = &clients.proxies;
-        let mut exchange = Exchange { request, proxies, limits, end, alarm: Alarm::default() };
+        let mut exchange = Exchange::begin(&Method::POST, request, &clients, limits);
+        self.look_after().await;
         let mut uri = request.uri.clone();
         let mut hops = 0;
         let mut client = clients.pooled.clone();
         loop {
-            let response = match exchange.send(&mut client, uri.clone(), tally).await {
-                Ok(response) => response,
-                Err(Broken { unseen: true, .. }) if tally.replays == 0 => {
-                    tally.replays = 1;
-                    client = clients.fresh();
-                    continue;
-                }
-                Err(broken) => return Err(broken.fault),
-            };
+            let response = exchange.deliver(&mut client, &clients, &uri, tally).await?;
             match next_hop(&uri, &response) {
                 Some(next) if hops < HOPS => {
                     hops += 1;
@@ -146,6 +179,15 @@ impl Lane {
                 }
                 _ => return exchange.read(response, tally).await,
             }
+        }
+    }
+
+    /// The peer may have closed kept connections while nobody looked. In the first turn the runtime looks at its
+    /// sockets, in the second the connections hear of it (it asks us again before them).
+    async fn look_after(&self) {
+        if self.inner.idle() > LOOK_AFTER {
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -201,6 +243,7 @@ struct Broken {
 
 /// What all requests of one attempt share.
 struct Exchange<'a> {
+    method: &'a Method,
     request: &'a Request,
     proxies: &'a Proxies,
     limits: &'a Limits,
@@ -208,13 +251,38 @@ struct Exchange<'a> {
     alarm: Alarm,
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    fn begin(method: &'a Method, request: &'a Request, clients: &'a Clients, limits: &'a Limits) -> Self {
+        let end = limits.attempt.and_then(|limit| now().checked_add(limit));
+        Self { method, request, proxies: &clients.proxies, limits, end, alarm: Alarm::default() }
+    }
+
+    /// Sends the request, and once more at once where the server surely did not look at it.
+    async fn deliver(
+        &mut self,
+        client: &mut Client,
+        clients: &Clients,
+        uri: &Uri,
+        tally: &mut Tally,
+    ) -> Result<Reply, Fault> {
+        loop {
+            match self.send(client, uri.clone(), tally).await {
+                Ok(response) => return Ok(response),
+                Err(Broken { unseen: true, .. }) if tally.replays == 0 => {
+                    tally.replays = 1;
+                    *client = clients.fresh();
+                }
+                Err(broken) => return Err(broken.fault),
+            }
+        }
+    }
+
     /// Sends the request and waits for the head of its answer.
     async fn send(&mut self, client: &mut Client, uri: Uri, tally: &mut Tally) -> Result<Reply, Broken> {
         let progress = Arc::new(Progress::new());
-        let body = TrackedBody::new(self.request.body.clone(), progress.clone());
+        let body = TrackedBody::new(self.request.body.clone(), progress.clone(), announces(self.method));
         let mut request = http::Request::new(body);
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.request.headers.clone();
         if let Some(authorization) = self.proxies.authorization(&uri) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
@@ -240,6 +308,11 @@ impl Exchange<'_> {
         let bounds = Bounds { limits: self.limits, end: self.end };
         answer::read(response, bounds, &mut self.alarm, &mut tally.received).await
     }
+}
+
+/// Whether a request without a body says so (RFC 9110, 8.6).
+fn announces(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::DELETE | Method::OPTIONS | Method::TRACE)
 }
 
 fn lost(cause: Cause, progress: &Progress) -> Broken {

@@ -19,5 +19,6 @@ mod connect;
 mod client;
 mod fault;
 mod answer;
+pub mod stream;
 
 pub mod lane;

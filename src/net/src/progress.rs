@@ -137,11 +137,13 @@ pub fn judge(
 pub struct TrackedBody {
     rest: Bytes,
     progress: Arc<Progress>,
+    /// Whether an empty one is spoken of (`content-length: 0`): by a POST, not by a GET.
+    announced: bool,
 }
 
 impl TrackedBody {
-    pub fn new(body: Bytes, progress: Arc<Progress>) -> Self {
-        Self { rest: body, progress }
+    pub fn new(body: Bytes, progress: Arc<Progress>, announced: bool) -> Self {
+        Self { rest: body, progress, announced }
     }
 }
 
@@ -179,11 +181,11 @@ impl Body for TrackedBody {
 
     fn is_end_stream(&self) -> bool {
         // The connection asks this first of all, and of an empty body nothing else: this is how that one is
-        // seen. The answer is then "no", for a POST says `content-length: 0` only if there is a body.
+        // seen. The answer is then "no" for a POST, which says `content-length: 0` only if there is a body.
         let unseen_and_empty = self.rest.is_empty() && self.progress.body.load(Ordering::Acquire) == WAITING;
         if unseen_and_empty && self.progress.take() {
             self.progress.note_taken(true);
-            return false;
+            return !self.announced;
         }
         self.rest.is_empty()
     }

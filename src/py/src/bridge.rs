@@ -12,21 +12,72 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::prelude::*;
-use steadycall_net::transport::Outcome;
+use steadycall_net::lane::Lane;
+use steadycall_net::stream::{Opening, Stream};
+use steadycall_net::transport::{Fault, Outcome};
 use tokio::task::AbortHandle;
 
+use crate::exchange::Exchange;
 use crate::exit::Inside;
 use crate::http_call::HttpCall;
-use crate::runtime::{Process, Sending};
+use crate::runtime::Process;
 use crate::{convert, errors, exit, python};
 
 /// A drain stops after this many bytes of answers and lets the loop breathe: parsing them takes its thread.
 const DRAIN_BYTES: usize = 1024 * 1024;
 
-/// What came of an attempt; `None` when its task was lost to a panic or an abort.
-type Letter = (u64, Option<Outcome>);
+/// What a task on the background thread brings.
+pub enum Parcel {
+    /// When an attempt is over.
+    Outcome(Outcome),
+    /// When the head of an answer is there, or a fault in its place.
+    Opened(Opening),
+    /// When more of a body is there; empty at its end.
+    Read(Box<Stream>, Result<Bytes, Fault>),
+}
+
+impl Parcel {
+    /// Bytes that somebody has to parse on the loop's thread.
+    fn size(&self) -> usize {
+        match self {
+            Self::Outcome(outcome) => outcome.result.as_ref().map_or(0, |answer| answer.body.len()),
+            Self::Read(_, Ok(bytes)) => bytes.len(),
+            Self::Opened(_) | Self::Read(_, Err(_)) => 0,
+        }
+    }
+}
+
+/// Who waits for one, and makes of it what the future resolves to.
+pub enum Addressee {
+    /// When it is a call.
+    Call(Py<HttpCall>),
+    /// When it is an exchange.
+    Exchange(Py<Exchange>),
+}
+
+impl Addressee {
+    /// With the GIL; `on_loop` says whether on the thread of the event loop.
+    fn arrived(&self, py: Python<'_>, parcel: Option<Parcel>, on_loop: bool) -> PyResult<Py<PyAny>> {
+        match (self, parcel) {
+            (Self::Call(call), Some(Parcel::Outcome(outcome))) if on_loop => call.get().arrived(py, outcome),
+            (Self::Call(call), Some(Parcel::Outcome(outcome))) => call.get().keep(py, outcome),
+            (Self::Exchange(exchange), Some(Parcel::Opened(opening))) => {
+                exchange.get().opened(py, opening).map(Bound::unbind)
+            }
+            (Self::Exchange(exchange), Some(Parcel::Read(stream, read))) => {
+                exchange.get().was_read(py, *stream, read).map(Bound::unbind)
+            }
+            (_, None) => Err(errors::our_fault(py, "a panic while sending")),
+            (_, Some(_)) => Err(errors::our_fault(py, "a parcel for somebody else")),
+        }
+    }
+}
+
+/// What came of a task; `None` when it was lost to a panic or an abort.
+type Letter = (u64, Option<Parcel>);
 
 /// The part both threads see. No Python object is in it.
 struct Mailbox {
@@ -54,18 +105,18 @@ impl Mailbox {
 struct Envelope {
     mailbox: Arc<Mailbox>,
     id: u64,
-    outcome: Option<Outcome>,
+    parcel: Option<Parcel>,
 }
 
 impl Envelope {
-    fn send(mut self, outcome: Outcome) {
-        self.outcome = Some(outcome);
+    fn send(mut self, parcel: Parcel) {
+        self.parcel = Some(parcel);
     }
 }
 
 impl Drop for Envelope {
     fn drop(&mut self) {
-        self.mailbox.push((self.id, self.outcome.take()));
+        self.mailbox.push((self.id, self.parcel.take()));
     }
 }
 
@@ -82,11 +133,11 @@ pub struct Bridge {
 }
 
 struct Waiting {
-    call: Py<HttpCall>,
+    addressee: Addressee,
     future: Py<PyAny>,
 }
 
-/// How to end an attempt that is under way.
+/// How to end a task that is under way.
 pub struct Running {
     task: AbortHandle,
     place: Option<(Py<Bridge>, u64)>,
@@ -103,29 +154,31 @@ impl Running {
     }
 }
 
-/// Starts an attempt on the background thread. With the GIL; returns at once.
+/// Starts a task on the background thread, over its lane. With the GIL; returns at once.
 ///
-/// The awaitable resolves to the parsed answer when it is good and nothing else is to be told, and to `PENDING`
-/// otherwise. Cancelling the awaitable alone does not end the attempt: whoever awaits it aborts it.
-pub fn start<'py>(call: &Bound<'py, HttpCall>, sending: Sending) -> PyResult<(Bound<'py, PyAny>, Running)> {
-    let py = call.py();
+/// The awaitable resolves to what the addressee makes of the parcel. Cancelling the awaitable alone does not end the
+/// task: whoever awaits it aborts it.
+pub fn start<'py, W>(
+    py: Python<'py>,
+    addressee: Addressee,
+    work: impl FnOnce(Lane) -> W,
+) -> PyResult<(Bound<'py, PyAny>, Running)>
+where
+    W: Future<Output = Parcel> + Send + 'static,
+{
     let _inside = Inside::enter(py);
     let event_loop = running_loop(py)?;
     let background = Process::current().background()?;
-    let lane = background.lane.clone();
+    let work = work(background.lane.clone());
     let Some(bridge) = bridge_for(&event_loop)? else {
-        return start_elsewhere(call, sending);
+        return start_elsewhere(py, addressee, work);
     };
     let this = bridge.get();
     let id = this.next_id.fetch_add(1, Ordering::Relaxed);
     let future = event_loop.call_method0(python::name!(py, "create_future")?)?;
-    let waiting = Waiting { call: call.clone().unbind(), future: future.clone().unbind() };
-    lock(&this.waiting).insert(id, waiting);
-    let envelope = Envelope { mailbox: Arc::clone(&this.mailbox), id, outcome: None };
-    let task = background.runtime.spawn(async move {
-        let outcome = lane.attempt(&sending.route, &sending.request, &sending.limits).await;
-        envelope.send(outcome);
-    });
+    lock(&this.waiting).insert(id, Waiting { addressee, future: future.clone().unbind() });
+    let envelope = Envelope { mailbox: Arc::clone(&this.mailbox), id, parcel: None };
+    let task = background.runtime.spawn(async move { envelope.send(work.await) });
     Ok((future, Running { task: task.abort_handle(), place: Some((bridge.unbind(), id)) }))
 }
 
@@ -141,12 +194,12 @@ impl Bridge {
         let mut bytes = 0_usize;
         let mut letters = letters.into_iter();
         while bytes < DRAIN_BYTES
-            && let Some((id, outcome)) = letters.next()
+            && let Some((id, parcel)) = letters.next()
         {
-            bytes = bytes.saturating_add(size(outcome.as_ref()));
+            bytes = bytes.saturating_add(parcel.as_ref().map_or(0, Parcel::size));
             let Some(waiting) = lock(&self.waiting).remove(&id) else { continue };
             let future = waiting.future.clone_ref(py);
-            if let Err(error) = deliver(py, waiting, outcome) {
+            if let Err(error) = deliver(py, waiting, parcel) {
                 // One call's trouble must not keep the others waiting.
                 error.write_unraisable(py, Some(future.bind(py)));
             }
@@ -160,25 +213,16 @@ impl Bridge {
     }
 }
 
-fn deliver(py: Python<'_>, waiting: Waiting, outcome: Option<Outcome>) -> PyResult<()> {
+fn deliver(py: Python<'_>, waiting: Waiting, parcel: Option<Parcel>) -> PyResult<()> {
     let future = waiting.future.bind(py);
     if future.call_method0(python::name!(py, "done")?)?.is_truthy()? {
         return Ok(());
     }
-    let resolved = match outcome {
-        Some(outcome) => waiting.call.get().arrived(py, outcome),
-        None => Err(errors::our_fault(py, "a panic while sending")),
-    };
-    match resolved {
+    match waiting.addressee.arrived(py, parcel, true) {
         Ok(value) => future.call_method1(python::name!(py, "set_result")?, (value,))?,
         Err(error) => future.call_method1(python::name!(py, "set_exception")?, (error,))?,
     };
     Ok(())
-}
-
-fn size(outcome: Option<&Outcome>) -> usize {
-    let answer = outcome.and_then(|outcome| outcome.result.as_ref().ok());
-    answer.map_or(0, |answer| answer.body.len())
 }
 
 fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
@@ -263,30 +307,21 @@ fn raw(_reader: &PipeReader) -> Option<i32> {
     None
 }
 
-/// The same for a loop that cannot watch a pipe. The awaitable resolves to `PENDING` with the outcome kept.
-fn start_elsewhere<'py>(
-    call: &Bound<'py, HttpCall>,
-    sending: Sending,
-) -> PyResult<(Bound<'py, PyAny>, Running)> {
-    let py = call.py();
+/// The same for a loop that cannot watch a pipe. What a call brings is kept for it, and the awaitable gives `PENDING`.
+fn start_elsewhere<W>(py: Python<'_>, addressee: Addressee, work: W) -> PyResult<(Bound<'_, PyAny>, Running)>
+where
+    W: Future<Output = Parcel> + Send + 'static,
+{
     exit::delivers_from_threads();
-    let background = Process::current().background()?;
-    let lane = background.lane.clone();
-    let task = background
-        .runtime
-        .spawn(async move { lane.attempt(&sending.route, &sending.request, &sending.limits).await });
+    let task = Process::current().background()?.runtime.spawn(work);
     let running = Running { task: task.abort_handle(), place: None };
-    let call = call.clone().unbind();
     let awaitable = pyo3_async_runtimes::tokio::future_into_py(py, async move {
-        let outcome = task.await.ok();
+        let parcel = task.await.ok();
         if exit::exiting() {
             // Delivering it would run Python code on this thread while the interpreter ends.
             return std::future::pending().await;
         }
-        Python::attach(|py| match outcome {
-            Some(outcome) => call.get().keep(py, outcome),
-            None => Err(errors::our_fault(py, "a panic while sending")),
-        })
+        Python::attach(|py| addressee.arrived(py, parcel, false))
     })?;
     Ok((awaitable, running))
 }

@@ -209,7 +209,8 @@ pub const fn stage(stop: StopReason) -> Option<&'static str> {
     }
 }
 
-const fn phase_name(phase: Phase) -> &'static str {
+/// The user's word for a phase.
+pub const fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Connect => "connect",
         Phase::Pool => "pool",

@@ -17,7 +17,7 @@ use steadycall_net::transport::{Answer, Fault, Limits, Outcome};
 use tokio::sync::Notify;
 
 use crate::around::Around;
-use crate::bridge::{self, Running};
+use crate::bridge::{self, Addressee, Parcel, Running};
 use crate::errors::{self, Last};
 use crate::exit::Inside;
 use crate::hooks::{Clock, Draws};
@@ -158,7 +158,10 @@ impl HttpCall {
     fn start<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
         let sending = this.prepare(slf.py())?;
-        let (awaitable, running) = bridge::start(slf, sending)?;
+        let addressee = Addressee::Call(slf.clone().unbind());
+        let (awaitable, running) = bridge::start(slf.py(), addressee, |lane| async move {
+            Parcel::Outcome(lane.attempt(&sending.route, &sending.request, &sending.limits).await)
+        })?;
         *this.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
         Ok(awaitable)
     }

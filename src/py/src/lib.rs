@@ -15,6 +15,7 @@ mod exit;
 mod bridge;
 mod http_call;
 mod run;
+mod exchange;
 mod classify;
 
 use pyo3::prelude::*;
@@ -31,6 +32,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<policy::Backoff>()?;
     module.add_class::<policy::CheckedPolicy>()?;
     module.add_class::<run::Run>()?;
+    module.add_class::<exchange::Exchange>()?;
+    module.add("Fault", py.get_type::<exchange::Lost>())?;
     module.add_function(wrap_pyfunction!(convert::seconds, module)?)?;
     module.add_function(wrap_pyfunction!(convert::seconds_or_none, module)?)?;
     module.add_function(wrap_pyfunction!(convert::count_for_python, module)?)?;

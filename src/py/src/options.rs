@@ -62,27 +62,11 @@ impl Options {
         let most = convert::count("max_response_bytes", max_response_bytes, i64::MAX)?;
         let max_response_bytes = most.unsigned_abs();
         let limits = Limits { timeouts: convert::timeouts(timeout)?, attempt: None, max_response_bytes };
-        let given = convert::optional_text("proxy", given_proxy, "the URL of a proxy, or None")?;
-        let wrong = |error: SetupError| {
-            let allowed = match error.field {
-                "proxy" => "the URL of an http or https proxy, or None",
-                "ca_bundle" => "a readable PEM file with certificates, or None",
-                "SSL_CERT_FILE" => "a readable PEM file with certificates, or unset",
-                "SSL_CERT_DIR" => "directories of PEM files with certificates, or unset",
-                _ => "the URL of an http or https proxy, or unset",
-            };
-            convert::config_error(py, error.field, &error.detail, allowed)
-        };
-        let (via, variable) = match given {
-            Some(text) => (proxy::given(&text).map_err(wrong)?, None),
-            None => proxy::of_environment(&target.parsed).map_err(wrong)?,
-        };
-        let route = Route { via, ca_bundle: path(ca_bundle)?, environment: environment() };
-        lane::check_route(&route, &target.parsed).map_err(wrong)?;
+        let (route, variable) = route(&target, given_proxy, ca_bundle)?;
         let key = idempotency(idempotency_key)?;
         let body = json::write(py, payload)?.into();
         let request = Request { uri: target.uri.clone(), headers: all_headers(key.as_ref(), headers)?, body };
-        Ok(Self { request: Arc::new(request), route: Arc::new(route), variable, limits, target, key })
+        Ok(Self { request: Arc::new(request), route, variable, limits, target, key })
     }
 
     /// Where this call goes and through what, for errors.
@@ -102,6 +86,33 @@ impl Options {
         self.request = Arc::new(Request { uri: uri.clone(), headers, body: body.clone() });
         Ok(())
     }
+}
+
+/// The way to a target, checked before anything is sent, and which variable of the environment named the proxy.
+pub fn route(
+    target: &Target,
+    given_proxy: &Bound<'_, PyAny>,
+    ca_bundle: &Bound<'_, PyAny>,
+) -> PyResult<(Arc<Route>, Option<&'static str>)> {
+    let py = ca_bundle.py();
+    let given = convert::optional_text("proxy", given_proxy, "the URL of a proxy, or None")?;
+    let wrong = |error: SetupError| {
+        let allowed = match error.field {
+            "proxy" => "the URL of an http or https proxy, or None",
+            "ca_bundle" => "a readable PEM file with certificates, or None",
+            "SSL_CERT_FILE" => "a readable PEM file with certificates, or unset",
+            "SSL_CERT_DIR" => "directories of PEM files with certificates, or unset",
+            _ => "the URL of an http or https proxy, or unset",
+        };
+        convert::config_error(py, error.field, &error.detail, allowed)
+    };
+    let (via, variable) = match given {
+        Some(text) => (proxy::given(&text).map_err(wrong)?, None),
+        None => proxy::of_environment(&target.parsed).map_err(wrong)?,
+    };
+    let route = Route { via, ca_bundle: path(ca_bundle)?, environment: environment() };
+    lane::check_route(&route, &target.parsed).map_err(wrong)?;
+    Ok((Arc::new(route), variable))
 }
 
 /// Our headers with the caller's laid over them.
@@ -150,7 +161,8 @@ impl Target {
 static TARGETS: Mutex<Vec<(String, Arc<Target>)>> = Mutex::new(Vec::new());
 const TARGETS_KEPT: usize = 16;
 
-fn target(url: &Bound<'_, PyAny>) -> PyResult<Arc<Target>> {
+/// The target a URL names.
+pub fn target(url: &Bound<'_, PyAny>) -> PyResult<Arc<Target>> {
     let text = url.cast::<PyString>().map_err(|_| bad_url(url.py(), "something that is no str"))?;
     let text = text.to_str().map_err(|_| bad_url(url.py(), "one with lone surrogates"))?;
     // Never waited for: in a child of fork the thread that held it may be gone.

@@ -145,39 +145,109 @@ pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Op
     py.detach(|| {
         let blocking = process.check_out()?;
         let Blocking { runtime, lane } = &blocking;
-        let work = async {
-            let mut attempt = std::pin::pin!(lane.attempt(&sending.route, &sending.request, &sending.limits));
-            if !poll_signals {
-                return tokio::select! {
-                    biased;
-                    outcome = &mut attempt => Ok(Some(outcome)),
-                    () = stop.notified() => Ok(None),
-                };
-            }
-            loop {
-                tokio::select! {
-                    biased;
-                    outcome = &mut attempt => return Ok(Some(outcome)),
-                    () = clock::sleep_until(clock::now() + SIGNAL_POLL) => Python::attach(|py| py.check_signals())?,
-                }
-            }
-        };
-        match catch_unwind(AssertUnwindSafe(|| runtime.block_on(work))) {
-            Ok(ended) => {
-                // A dropped request's connection is closed by its runtime's next turn, which might never come.
-                if matches!(&ended, Ok(Some(Outcome { result: Ok(_), .. }))) {
-                    process.give_back(blocking);
-                } else {
-                    blocking.end();
-                }
-                ended
-            }
-            Err(_) => {
-                blocking.end();
-                Err(Python::attach(|py| errors::our_fault(py, "a panic while sending")))
+        let attempt = lane.attempt(&sending.route, &sending.request, &sending.limits);
+        let ended = drive(runtime, poll_signals, stop, attempt);
+        // A dropped request's connection is closed by its runtime's next turn, which might never come.
+        if matches!(&ended, Ok(Some(Outcome { result: Ok(_), .. }))) {
+            process.give_back(blocking);
+        } else {
+            blocking.end();
+        }
+        ended
+    })
+}
+
+/// Does `work` on the calling thread, without the GIL; `None` when `stop` ended it, an exception when a signal's handler
+/// raised one.
+fn drive<T>(
+    runtime: &Runtime,
+    poll_signals: bool,
+    stop: &Notify,
+    work: impl Future<Output = T>,
+) -> PyResult<Option<T>> {
+    let watched = async {
+        let mut work = std::pin::pin!(work);
+        if !poll_signals {
+            return tokio::select! {
+                biased;
+                done = &mut work => Ok(Some(done)),
+                () = stop.notified() => Ok(None),
+            };
+        }
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(Some(done)),
+                () = clock::sleep_until(clock::now() + SIGNAL_POLL) => Python::attach(|py| py.check_signals())?,
             }
         }
-    })
+    };
+    catch_unwind(AssertUnwindSafe(|| runtime.block_on(watched)))
+        .unwrap_or_else(|_| Err(Python::attach(|py| errors::our_fault(py, "a panic while sending"))))
+}
+
+/// A runtime checked out for longer than one attempt: until an answer has been read.
+///
+/// Dropping it ends the runtime and closes its sockets. In a child of fork it is leaked instead: it is the parent's.
+pub struct Held {
+    process: &'static Process,
+    /// `None` once it was given back.
+    blocking: Option<Blocking>,
+}
+
+impl Held {
+    /// Takes one from the pool.
+    pub fn check_out() -> io::Result<Self> {
+        let process = Process::current();
+        Ok(Self { process, blocking: Some(process.check_out()?) })
+    }
+
+    /// Its connections.
+    pub fn lane(&self) -> Lane {
+        self.blocking.as_ref().map_or_else(Lane::new, |blocking| blocking.lane.clone())
+    }
+
+    /// Does `work` on the calling thread, as `block_on` makes an attempt: same GIL, same Ctrl-C, same `stop`.
+    pub fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        stop: &Notify,
+        work: impl Future<Output = T> + Send,
+    ) -> PyResult<Option<T>> {
+        let poll_signals = on_main_thread(py)?;
+        let Some(blocking) = self.blocking.as_ref().filter(|_| self.is_ours()) else {
+            return Err(errors::our_fault(py, "a runtime of another process"));
+        };
+        py.detach(|| drive(&blocking.runtime, poll_signals, stop, work))
+    }
+
+    /// Puts it back into the pool, for nothing is under way on it.
+    pub fn give_back(mut self) {
+        if let Some(blocking) = self.blocking.take().filter(|_| self.is_ours()) {
+            self.process.give_back(blocking);
+        }
+    }
+
+    /// Whether it belongs to this process and not to the one that was forked.
+    pub fn is_ours(&self) -> bool {
+        is_current(self.process)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(blocking) = self.blocking.take() else { return };
+        if self.is_ours() {
+            blocking.end();
+        } else {
+            std::mem::forget(blocking);
+        }
+    }
+}
+
+/// Whether this is the process we are in.
+pub fn is_current(process: &'static Process) -> bool {
+    std::ptr::eq(process, Process::current())
 }
 
 thread_local! {

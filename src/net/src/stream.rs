@@ -1,0 +1,154 @@
+//! An answer read as it arrives: its head first, then its body in the pieces the reader asks for.
+//!
+//! Nothing is read ahead, so a slow reader holds the server back instead of filling memory.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Version};
+use http_body::Body;
+use steadycall_core::failure::{Reason, Sent};
+
+use crate::answer::{KEPT, timed_out};
+use crate::client::{Reply, ReplyBody};
+use crate::clock::{Alarm, Duration, Instant, now};
+use crate::fault;
+use crate::progress::judge;
+use crate::transport::{Fault, Phase};
+
+/// How the opening of one went, and what it cost beside.
+#[derive(Debug)]
+pub struct Opening {
+    /// The answer, or what came instead of one.
+    pub result: Result<Stream, Fault>,
+    /// Requests replayed at once on a fresh connection because the server surely had not looked at them.
+    pub replays: u32,
+    /// Whether every byte of the request was handed to the connection.
+    pub fully_sent: bool,
+}
+
+/// An answer whose head is there. Dropping it gives its connection up, unless it was read to its end.
+pub struct Stream {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers as received; content decoding has removed its own.
+    pub headers: HeaderMap,
+    /// `HTTP/1.1`, `HTTP/2`.
+    pub version: &'static str,
+    /// `None` once it is over.
+    body: Option<Pin<Box<ReplyBody>>>,
+    /// Longest silence.
+    silence: Option<Duration>,
+    end: Option<Instant>,
+    alarm: Alarm,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(
+        response: Reply,
+        silence: Option<Duration>,
+        end: Option<Instant>,
+        alarm: Alarm,
+    ) -> Self {
+        let (head, body) = response.into_parts();
+        let version = match head.version {
+            Version::HTTP_2 => "HTTP/2",
+            Version::HTTP_10 => "HTTP/1.0",
+            _ => "HTTP/1.1",
+        };
+        Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            version,
+            body: Some(Box::pin(body)),
+            silence,
+            end,
+            alarm,
+        }
+    }
+
+    /// Whether the body was read to its end, or broke.
+    pub fn is_over(&self) -> bool {
+        self.body.is_none()
+    }
+
+    /// At least `least` bytes of the body, or all that is left of it; empty once it is over.
+    ///
+    /// # Errors
+    /// The fault that ended it, with what had been gathered as `partial`.
+    pub(crate) async fn gather(&mut self, least: usize) -> Result<Bytes, Fault> {
+        let mut first = Bytes::new();
+        let mut more = BytesMut::new();
+        loop {
+            let had = first.len().max(more.len());
+            if had > 0 && had >= least {
+                break;
+            }
+            match self.piece().await {
+                Ok(None) => break,
+                Ok(Some(piece)) if had == 0 => first = piece,
+                Ok(Some(piece)) => {
+                    if more.is_empty() {
+                        more.extend_from_slice(&first);
+                    }
+                    more.extend_from_slice(&piece);
+                }
+                Err(fault) => {
+                    let partial = if more.is_empty() { first } else { more.freeze() };
+                    return Err(Fault { partial: partial.slice(..partial.len().min(KEPT)), ..fault });
+                }
+            }
+        }
+        Ok(if more.is_empty() { first } else { more.freeze() })
+    }
+
+    /// The next bytes that are there; `None` at the end.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
+        // Silence is counted while somebody listens.
+        let since = now();
+        let due = self.silence.and_then(|limit| since.checked_add(limit));
+        loop {
+            let Some(body) = self.body.as_mut() else { return Ok(None) };
+            let mut frame = poll_fn(|context| body.as_mut().poll_frame(context));
+            let end = self.end;
+            let read = Pin::new(&mut frame);
+            let verdict = self.alarm.guard(read, |now| judge(Phase::Read, due, end, now, [None, None])).await;
+            match verdict {
+                // What is no data is a trailer, and no business of ours.
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
+                    _ => {}
+                },
+                Ok(None) => self.body = None,
+                Ok(Some(Err(error))) => {
+                    let cause = fault::read(&*error);
+                    let reason = if cause.corrupt { Reason::BodyCorrupt } else { Reason::Truncated };
+                    return Err(self.broken(reason, None, cause.detail));
+                }
+                Err(phase) => {
+                    let (reason, detail) = timed_out(phase);
+                    return Err(self.broken(reason, Some(phase), detail));
+                }
+            }
+        }
+    }
+
+    fn broken(&mut self, reason: Reason, phase: Option<Phase>, detail: String) -> Fault {
+        self.body = None;
+        Fault {
+            reason,
+            sent: Sent::Maybe,
+            phase,
+            detail,
+            head: Some((self.status, self.headers.clone())),
+            partial: Bytes::new(),
+        }
+    }
+}
