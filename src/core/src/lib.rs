@@ -11,6 +11,8 @@ pub mod time;
 pub mod hint;
 pub mod failure;
 pub mod classify;
+pub mod sse;
+pub mod opening;
 pub mod backoff;
 pub mod policy;
 pub mod plan;

@@ -10,6 +10,7 @@ mod dialect;
 mod facts;
 mod good;
 mod google;
+pub mod hidden;
 mod inside;
 mod keys;
 mod labs;
