@@ -17,6 +17,7 @@ mod http_call;
 mod run;
 mod exchange;
 mod classify;
+mod opening;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -40,6 +41,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(convert::callback, module)?)?;
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
+    module.add_class::<opening::StreamOpening>()?;
+    module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
     json::register(module)?;
     let after_fork = wrap_pyfunction!(runtime::after_fork_in_child, module)?;
     let at_exit = wrap_pyfunction!(exit::at_exit, module)?;
