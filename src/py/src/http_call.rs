@@ -41,7 +41,7 @@ pub struct HttpCall {
     /// `None` while a method works on it.
     work: Mutex<Option<Box<Work>>>,
     running: Mutex<Option<Running>>,
-    stop: Notify,
+    stop: Arc<Notify>,
 }
 
 struct Work {
@@ -130,7 +130,7 @@ impl HttpCall {
             plain,
             work: Mutex::new(Some(Box::new(work))),
             running: Mutex::default(),
-            stop: Notify::new(),
+            stop: Arc::new(Notify::new()),
         })
     }
 

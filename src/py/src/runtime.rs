@@ -1,7 +1,9 @@
 //! The runtimes of this process: a pool for blocking calls, one thread for awaited ones, and what fork does to them.
 //!
 //! A blocking call checks a current-thread runtime out of the pool and drives it on its own thread: no thread hop.
-//! Awaited calls share one runtime on one thread of its own, which never takes the GIL.
+//! Awaited calls share one runtime on one thread of its own, which never takes the GIL. Blocking calls that find
+//! another one in flight go there too: one thread that serves many sockets at each waking costs less than many
+//! threads that each wake for one.
 //!
 //! After a fork the child must touch nothing of the parent's: threads are gone, locks may be held for ever, and
 //! shared sockets would deliver one process's answers to the other. So all of it hangs on one pointer, which the
@@ -11,8 +13,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -36,6 +39,8 @@ static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 pub struct Process {
     pid: u32,
     idle: Mutex<Vec<Blocking>>,
+    /// Blocking calls in flight.
+    crowd: AtomicUsize,
     shared: OnceLock<io::Result<Background>>,
     /// Completion queues of event loops, by the loop's address; see `bridge`.
     pub bridges: Mutex<HashMap<usize, Py<Bridge>>>,
@@ -58,9 +63,9 @@ pub struct Background {
 #[derive(Clone)]
 pub struct Sending {
     /// Which client.
-    pub route: std::sync::Arc<Route>,
+    pub route: Arc<Route>,
     /// What to send.
-    pub request: std::sync::Arc<Request>,
+    pub request: Arc<Request>,
     /// How long it may take and how much it may bring.
     pub limits: Limits,
 }
@@ -81,6 +86,7 @@ impl Process {
             let fresh = Box::into_raw(Box::new(Process {
                 pid,
                 idle: Mutex::default(),
+                crowd: AtomicUsize::new(0),
                 shared: OnceLock::new(),
                 bridges: Mutex::default(),
             }));
@@ -134,27 +140,89 @@ impl Blocking {
     }
 }
 
-/// Makes one attempt on the calling thread.
+/// One of the blocking calls in flight.
+struct InCrowd<'a>(&'a AtomicUsize);
+
+impl Drop for InCrowd<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes one attempt while the calling thread waits.
 ///
 /// Called with the GIL held; releases it while the network works and takes it every 50 ms on the main thread to let
 /// signal handlers run. When one raises (Ctrl-C), the attempt is dropped, its socket closed, and the exception passed
 /// on. `stop` ends it from another thread. A panic in the core comes out as an `Error` that says it is our fault.
-pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Notify) -> PyResult<Option<Outcome>> {
+pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Arc<Notify>) -> PyResult<Option<Outcome>> {
     let process = Process::current();
     let poll_signals = on_main_thread(py)?;
     py.detach(|| {
-        let blocking = process.check_out()?;
+        let alone = process.crowd.fetch_add(1, Ordering::Relaxed) == 0;
+        let _in_crowd = InCrowd(&process.crowd);
+        if alone {
+            process.attempt_here(sending, stop, poll_signals)
+        } else {
+            process.attempt_elsewhere(sending, stop, poll_signals)
+        }
+    })
+}
+
+impl Process {
+    /// Drives a runtime of the pool on this thread.
+    fn attempt_here(
+        &self,
+        sending: &Sending,
+        stop: &Notify,
+        poll_signals: bool,
+    ) -> PyResult<Option<Outcome>> {
+        let blocking = self.check_out()?;
         let Blocking { runtime, lane } = &blocking;
         let attempt = lane.attempt(&sending.route, &sending.request, &sending.limits);
         let ended = drive(runtime, poll_signals, stop, attempt);
         // A dropped request's connection is closed by its runtime's next turn, which might never come.
         if matches!(&ended, Ok(Some(Outcome { result: Ok(_), .. }))) {
-            process.give_back(blocking);
+            self.give_back(blocking);
         } else {
             blocking.end();
         }
         ended
-    })
+    }
+
+    /// Has the background thread make it, and waits.
+    fn attempt_elsewhere(
+        &self,
+        sending: &Sending,
+        stop: &Arc<Notify>,
+        poll_signals: bool,
+    ) -> PyResult<Option<Outcome>> {
+        let Background { runtime, lane } = self.background()?;
+        let (sending, stop, lane) = (sending.clone(), Arc::clone(stop), lane.clone());
+        let (tell, told) = mpsc::sync_channel(1);
+        let task = runtime.spawn(async move {
+            let ended = tokio::select! {
+                biased;
+                outcome = lane.attempt(&sending.route, &sending.request, &sending.limits) => Some(outcome),
+                () = stop.notified() => None,
+            };
+            // Nobody waits any more when Ctrl-C has ended the call.
+            let _ = tell.send(ended);
+        });
+        // Without signals to look for, waking once a day is as good as never.
+        let look_up = if poll_signals { SIGNAL_POLL } else { Duration::from_secs(86_400) };
+        loop {
+            match told.recv_timeout(look_up) {
+                Ok(ended) => return Ok(ended),
+                Err(RecvTimeoutError::Timeout) if !poll_signals => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    Python::attach(|py| py.check_signals()).inspect_err(|_| task.abort())?
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Python::attach(|py| errors::our_fault(py, "a panic while sending")));
+                }
+            }
+        }
+    }
 }
 
 /// Does `work` on the calling thread, without the GIL; `None` when `stop` ended it, an exception when a signal's handler
