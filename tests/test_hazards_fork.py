@@ -1,8 +1,8 @@
 """Fork after use: children of a process that has made calls get their own answers, and the parent keeps its own.
 
-Needed for each of these: the child drops what it inherited (``os.register_at_fork``, and the pid check in
-``runtime.rs`` for children that Python does not know of). Without it children hang on a runtime without threads, or
-read another process's answer from a connection both hold.
+Needed for each of these: the child drops what it inherited, by the fork hook of the C library that ``watch_forks`` in
+``runtime.rs`` sets, so that children Python does not know of are served too. Without it children hang on a runtime
+without threads, or read another process's answer from a connection both hold.
 """
 
 from __future__ import annotations

@@ -97,12 +97,15 @@ def call(
     if sleep is not None:
         check_sleep(sleep, may_be_awaited=False)
     make_headers = headers if callable(headers) else None
+    # The parameters of `HttpCall` in order; gathered in tuples they would cost a microsecond.
+    # fmt: off
     one = HttpCall(
-        *(url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout),
-        *(deadline, retry_status, retry_transport, retry_maybe_processed, idempotency_key, on_retry, on_end),
-        *(None if rng is None else draws(rng), None if clock is None else read_clock(clock)),
-        *(max_response_bytes, proxy, ca_bundle, around()),
+        url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout,
+        deadline, retry_status, retry_transport, retry_maybe_processed, idempotency_key, on_retry, on_end,
+        None if rng is None else draws(rng), None if clock is None else read_clock(clock),
+        max_response_bytes, proxy, ca_bundle, around(),
     )
+    # fmt: on
     send = one.attempt if "gevent.monkey" not in sys.modules else _cooperative(one)
     while True:
         if make_headers is not None:
@@ -147,12 +150,15 @@ async def acall(
     if sleep is not None:
         check_sleep(sleep, may_be_awaited=True)
     make_headers = headers if callable(headers) else None
+    # The parameters of `HttpCall` in order; gathered in tuples they would cost a microsecond.
+    # fmt: off
     one = HttpCall(
-        *(url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout),
-        *(deadline, retry_status, retry_transport, retry_maybe_processed, idempotency_key, on_retry, on_end),
-        *(None if rng is None else draws(rng), None if clock is None else read_clock(clock)),
-        *(max_response_bytes, proxy, ca_bundle, around()),
+        url, payload, tries, base, cap, max_wait, None if make_headers else headers, timeout, attempt_timeout,
+        deadline, retry_status, retry_transport, retry_maybe_processed, idempotency_key, on_retry, on_end,
+        None if rng is None else draws(rng), None if clock is None else read_clock(clock),
+        max_response_bytes, proxy, ca_bundle, around(),
     )
+    # fmt: on
     try:
         while True:
             if make_headers is not None:

@@ -20,7 +20,6 @@ mod classify;
 mod opening;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 /// The Rust half of steadycall: decides and sends. Use the `steadycall` package, not this module.
 #[pymodule]
@@ -44,14 +43,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opening::StreamOpening>()?;
     module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
     json::register(module)?;
-    let after_fork = wrap_pyfunction!(runtime::after_fork_in_child, module)?;
     let at_exit = wrap_pyfunction!(exit::at_exit, module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;
-    let os = py.import("os")?;
-    if let Ok(register) = os.getattr("register_at_fork") {
-        let hooks = PyDict::new(py);
-        hooks.set_item("after_in_child", after_fork)?;
-        register.call((), Some(&hooks))?;
-    }
+    runtime::watch_forks();
     Ok(())
 }

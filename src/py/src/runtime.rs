@@ -37,7 +37,6 @@ static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Everything that must not cross a fork.
 pub struct Process {
-    pid: u32,
     idle: Mutex<Vec<Blocking>>,
     /// Blocking calls in flight.
     crowd: AtomicUsize,
@@ -73,18 +72,14 @@ pub struct Sending {
 impl Process {
     /// This process's runtimes, made on first use. Does not need the GIL.
     pub fn current() -> &'static Process {
-        let pid = std::process::id();
         loop {
             let seen = CURRENT.load(Ordering::Acquire);
             // SAFETY: the pointer is null or came from Box::into_raw below, and what it points to is never freed.
-            if let Some(process) = unsafe { seen.as_ref() }
-                && process.pid == pid
-            {
+            if let Some(process) = unsafe { seen.as_ref() } {
                 return process;
             }
-            // First use, or a child that was made without Python's fork hooks: start afresh, leak the parent's.
+            // First use in this process.
             let fresh = Box::into_raw(Box::new(Process {
-                pid,
                 idle: Mutex::default(),
                 crowd: AtomicUsize::new(0),
                 shared: OnceLock::new(),
@@ -336,8 +331,19 @@ pub fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
     Ok(answer)
 }
 
-/// Run in the child after a fork, by `os.register_at_fork`.
-#[pyfunction]
-pub fn after_fork_in_child() {
+/// Makes a child of `fork` start afresh, whoever forked: the C library runs this hook, Python's hooks or not.
+pub fn watch_forks() {
+    #[cfg(unix)]
+    {
+        // SAFETY: the hook is a function that lives as long as the process, for an extension module is never
+        // unloaded; it only stores to an atomic, which a child may do whatever locks its parent held.
+        let failed = unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+        debug_assert_eq!(failed, 0, "the C library takes any number of fork hooks until memory is short");
+    }
+}
+
+/// What hung on the pointer is the parent's and is leaked.
+#[cfg(unix)]
+extern "C" fn after_fork_in_child() {
     CURRENT.store(std::ptr::null_mut(), Ordering::Release);
 }
