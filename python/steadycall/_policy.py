@@ -30,8 +30,10 @@ class WorstCase:
 
     seconds: float | None
     """Seconds; ``None`` when the policy has neither an attempt timeout nor a deadline, so that nothing bounds them."""
-    max_requests: int
+    requests: int
     """Attempts, each a request or more where a layer below retries too."""
+    longest_wait: str | None
+    """What the longest waits are for: ``"hint"``, or the kind of failure whose backoff it is; ``None`` without any."""
 
 
 class Policy:
@@ -202,8 +204,8 @@ class Policy:
         Raises:
             ConfigError: ``chains`` is not at least 1.
         """
-        worst, requests = self._checked.worst_case(_chains(chains), hints)
-        return WorstCase(seconds=worst, max_requests=requests)
+        worst, requests, longest = self._checked.worst_case(_chains(chains), hints)
+        return WorstCase(seconds=worst, requests=requests, longest_wait=longest)
 
     def require_within(self, within: Seconds, *, chains: int = 1) -> None:
         """Refuse, at start-up, a policy whose worst case does not fit into ``within`` seconds; hints always count.

@@ -82,6 +82,39 @@ class Deadline:
             )
         return left
 
+    def to_header(self, *, whole: bool = False) -> str:
+        """The seconds left, as the value of a header that hands the deadline to another process.
+
+        Made anew for each request, as ``headers=lambda: {"X-Deadline": deadline.to_header()}``. A server's own header
+        for it may want whole seconds, as Google's ``X-Server-Timeout`` does: ``whole=True`` rounds up.
+
+        Args:
+            whole: seconds without a fraction, rounded up; otherwise to the millisecond, rounded down.
+        """
+        left = self.remaining()
+        if whole:
+            return str(int(left) + (left > int(left)))
+        return f"{int(left * 1000) / 1000:.3f}"
+
+    @classmethod
+    def from_header(cls, value: str, *, clock: Clock | None = None) -> Deadline:
+        """The deadline that another process handed over with ``to_header``, on this process's clock.
+
+        Args:
+            value: seconds as a decimal number; 0 is a deadline that has passed.
+            clock: as for ``after``.
+
+        Raises:
+            ConfigError: ``value`` is no number of seconds, 0 or more.
+        """
+        try:
+            left = float(value)
+        except (TypeError, ValueError):
+            left = -1.0
+        if not 0 <= left < float("inf"):
+            raise ConfigError("value", repr(value), "seconds as a decimal number, 0 or more")
+        return cls._in(left, read_clock(clock))
+
     def __repr__(self) -> str:
         return f"<Deadline in {self.remaining():.3f} s>"
 

@@ -3,7 +3,7 @@
 //! Each wait counts as the larger of its own backoff's top and the longest hint that is honoured, because a server
 //! may ask for that much. Nested layers multiply; the caller says how many such calls follow one another.
 
-use crate::backoff::Backoff;
+use crate::failure::Kind;
 use crate::policy::Policy;
 
 /// What a policy may cost.
@@ -13,6 +13,19 @@ pub struct WorstCase {
     pub seconds: Option<f64>,
     /// Attempts, each a request or more where a layer below retries too.
     pub requests: u64,
+    /// What the longest waits are for.
+    pub longest: Row,
+}
+
+/// What a wait is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// When a server asks for it.
+    Hint,
+    /// When a kind of failure waits by its own backoff.
+    Backoff(Kind),
+    /// When there is no wait at all.
+    None,
 }
 
 /// Ceilings stand still from here on at the latest, whatever their base.
@@ -33,6 +46,7 @@ impl Policy {
         WorstCase {
             seconds: one.map(|one| one * f64::from(chains)),
             requests: attempts.saturating_mul(u64::from(chains)),
+            longest: self.longest(hints),
         }
     }
 
@@ -53,14 +67,25 @@ impl Policy {
         self.max_requests.map_or(all, |most| all.min(u64::from(most)))
     }
 
+    /// The longest hint that is waited for.
+    fn longest_hint(&self, hints: bool) -> f64 {
+        if hints { self.max_wait * (1.0 + self.hint_jitter) } else { 0.0 }
+    }
+
+    /// The kinds whose backoff stands between two attempts of a round.
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let shared = self.validation_tries.is_none();
+        [Kind::Call, Kind::RateLimited, Kind::Validation]
+            .into_iter()
+            .filter(move |kind| shared || *kind != Kind::Validation)
+    }
+
     /// The sum of the longest waits: a round of transport tries, a failed validation, the next round.
     fn waits(&self, hints: bool) -> f64 {
-        let longest_hint = if hints { self.max_wait * (1.0 + self.hint_jitter) } else { 0.0 };
-        let shared = self.validation_tries.is_none();
-        let mut kinds = vec![self.backoffs.call, self.backoffs.rate_limited];
-        kinds.extend(shared.then_some(self.backoffs.validation));
-        let top =
-            |index| kinds.iter().map(|backoff: &Backoff| backoff.ceiling(index)).fold(longest_hint, f64::max);
+        let longest_hint = self.longest_hint(hints);
+        let top = |index| {
+            self.kinds().map(|kind| self.backoffs.of(kind).ceiling(index)).fold(longest_hint, f64::max)
+        };
         let growing = |waits: u64| {
             let counted = u32::try_from(waits).unwrap_or(u32::MAX).min(SETTLED);
             (0..counted).map(top).sum::<f64>() + (waits - u64::from(counted)) as f64 * top(SETTLED)
@@ -73,12 +98,22 @@ impl Policy {
             + growing(rest.saturating_sub(1))
             + begun.saturating_sub(1) as f64 * between
     }
+
+    /// What the longest wait is for; a kind goes before the hint when both last as long.
+    fn longest(&self, hints: bool) -> Row {
+        let last = self.tries.saturating_sub(2);
+        let waits = self.kinds().map(|kind| (self.backoffs.of(kind).ceiling(last), Row::Backoff(kind)));
+        let first = (self.longest_hint(hints), Row::Hint);
+        let longest =
+            waits.chain([first]).fold((0.0, Row::None), |best, row| if row.0 > best.0 { row } else { best });
+        if self.attempts() < 2 { Row::None } else { longest.1 }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backoff::Jitter;
+    use crate::backoff::{Backoff, Jitter};
     use crate::policy::{Fields, More};
 
     fn policy(change: impl FnOnce(&mut Fields)) -> Policy {
@@ -106,7 +141,10 @@ mod tests {
     fn three_attempts_of_15_s_and_two_waits_of_2_s_are_49_s_and_two_chains_98_s() {
         let fixed = policy(|f| f.more.backoffs = [Some(Backoff::Fixed(2.0)); 3]);
         assert_eq!(seconds(&fixed, 1, true), 49.0);
-        assert_eq!(fixed.worst_case(2, true), WorstCase { seconds: Some(98.0), requests: 6 });
+        assert_eq!(
+            fixed.worst_case(2, true),
+            WorstCase { seconds: Some(98.0), requests: 6, longest: Row::Backoff(Kind::Call) }
+        );
         assert!((fixed.max_attempt_timeout(120.0, 2) - 18.666_666).abs() < 1e-5);
     }
 
@@ -135,7 +173,11 @@ mod tests {
         let both = policy(|f| f.more.validation_tries = Some(2));
         assert_eq!(
             both.worst_case(1, true),
-            WorstCase { seconds: Some(6.0 * 15.0 + 4.0 * 2.0), requests: 6 }
+            WorstCase {
+                seconds: Some(6.0 * 15.0 + 4.0 * 2.0),
+                requests: 6,
+                longest: Row::Backoff(Kind::Call)
+            }
         );
         let capped = policy(|f| {
             f.more.validation_tries = Some(2);
@@ -143,7 +185,11 @@ mod tests {
         });
         assert_eq!(
             capped.worst_case(1, true),
-            WorstCase { seconds: Some(4.0 * 15.0 + 2.0 * 2.0), requests: 4 }
+            WorstCase {
+                seconds: Some(4.0 * 15.0 + 2.0 * 2.0),
+                requests: 4,
+                longest: Row::Backoff(Kind::Call)
+            }
         );
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use steadycall_core::backoff::{self, Jitter};
+use steadycall_core::plan::Row;
 use steadycall_core::policy::{Fields, More, Policy};
 use steadycall_core::time;
 
@@ -239,10 +240,16 @@ impl CheckedPolicy {
         Ok(Self { policy: common.check(convert::optional_seconds("deadline", deadline)?, more)? })
     }
 
-    /// Seconds (`None` without a bound) and requests that `chains` calls one after the other may cost.
-    fn worst_case(&self, chains: u32, hints: bool) -> (Option<f64>, u64) {
+    /// Seconds (`None` without a bound) and requests that `chains` calls one after the other may cost, and what the
+    /// longest waits are for.
+    fn worst_case(&self, chains: u32, hints: bool) -> (Option<f64>, u64, Option<&'static str>) {
         let worst = self.policy.worst_case(chains, hints);
-        (worst.seconds, worst.requests)
+        let longest = match worst.longest {
+            Row::Hint => Some("hint"),
+            Row::Backoff(kind) => Some(kind.name()),
+            Row::None => None,
+        };
+        (worst.seconds, worst.requests, longest)
     }
 
     /// The longest attempt timeout that still fits; 0 or less when the waits alone do not.
