@@ -1,6 +1,6 @@
 """Under gevent's monkey-patching a call blocks its greenlet only: the attempt runs in the hub's thread pool.
 
-Each of these fails without `_gevent.in_hub_threadpool`, which every attempt goes through once `socket` is patched.
+Each of these fails without `_gevent.cooperative`, which every attempt goes through once `socket` is patched.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_another_greenlet_runs_during_the_back_off_wait() -> None:
 
 
 def test_killing_a_greenlet_in_a_call_ends_it_at_once_and_closes_its_socket() -> None:
-    # Fails without the abort in `_gevent.attempt`: the pool's thread would go on until the timeout.
+    # Fails without the abort in `_gevent.cooperative`: the pool's thread would go on until the timeout.
     with FakeServer(Answer(never=True)) as server:
         server.answer("/after", Answer(json=2))
         process = hazards["start"]("greenlets", "killed", server.url)

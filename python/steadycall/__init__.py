@@ -24,7 +24,9 @@ from ._kinds import FailureKind, StopReason
 from ._native import Backoff, __version__
 from ._records import AttemptRecord, CallRecord, Failure, Hint
 from ._scope import current_attempt, scope
+from ._sdk import wrap
 from ._time import Deadline, Timeout
+from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ._retry import retry
 
 __all__ = [
+    "AsyncTransport",
     "AttemptRecord",
     "AttemptTimeout",
     "Backoff",
@@ -56,9 +59,11 @@ __all__ = [
     "Reject",
     "RequestBudgetSpent",
     "ResponseError",
+    "RetryStackingWarning",
     "StopReason",
     "TLSError",
     "Timeout",
+    "Transport",
     "TransportError",
     "__version__",
     "acall",
@@ -70,6 +75,7 @@ __all__ = [
     "layers",
     "retry",
     "scope",
+    "wrap",
 ]
 
 # Loaded when first named, and never during a call: who only wants `call` does not pay for tables of exceptions.

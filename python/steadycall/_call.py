@@ -181,6 +181,6 @@ async def acall(
 
 def _cooperative(one: HttpCall) -> Callable[[], Any]:
     """Under gevent's monkey-patching the attempt runs in the hub's thread pool, so that other greenlets go on."""
-    from ._gevent import in_hub_threadpool
+    from ._gevent import cooperative
 
-    return in_hub_threadpool(one)
+    return cooperative(one.attempt, one.abort)

@@ -85,10 +85,19 @@ def answer(
     """An HTTP answer, judged as ``call`` judges it; ``None`` when the status is none."""
     if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status <= 599:
         return None
-    found = classify(int(status), pairs(headers), raw(body), None if url is None else str(url), time.time(), dialect)
+    told = pairs(headers)
+    if is_ours(told):
+        # Our transport's word to the client above it, and none of the provider's.
+        told = [pair for pair in told if pair[0].lower() != "x-should-retry"]
+    found = classify(int(status), told, raw(body), None if url is None else str(url), time.time(), dialect)
     if found is None:
         return Finding(VALIDATION, PHASE, failure("validation_failed", MAYBE))
     return Finding(PACE if is_pace(found) else ANSWER, VAGUE, found)
+
+
+def is_ours(told: list[tuple[str, str]]) -> bool:
+    """Whether an answer comes from a transport of ours that gave up on it."""
+    return any(name.lower() == "x-steadycall-stop" for name, _ in told)
 
 
 def changed(found: Failure, **changes: Any) -> Failure:

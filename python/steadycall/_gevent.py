@@ -1,4 +1,4 @@
-"""gevent: run a blocking attempt in the hub's thread pool when the process was monkey-patched."""
+"""gevent: run what blocks in the hub's thread pool when the process was monkey-patched."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, ParamSpec, TypeVar
 
-    from ._native import HttpCall
+    P = ParamSpec("P")
+    T = TypeVar("T")
 
 
-def in_hub_threadpool(one: HttpCall) -> Callable[[], Any]:
-    """How to make one attempt: in the pool when ``socket`` was patched, straight otherwise.
+def cooperative(work: Callable[P, T], abort: Callable[[], Any]) -> Callable[P, T]:
+    """How to do something that blocks: in the pool when ``socket`` was patched, straight otherwise.
 
-    A greenlet that is killed while it waits ends at once; its attempt is aborted and its socket closed.
+    A greenlet that is killed while it waits ends at once; the work is aborted and its socket closed.
     """
-    if not sys.modules["gevent.monkey"].is_module_patched("socket"):
-        return one.attempt
+    patched = sys.modules.get("gevent.monkey")
+    if patched is None or not patched.is_module_patched("socket"):
+        return work
 
-    def attempt() -> Any:
+    def done_elsewhere(*args: P.args, **kwargs: P.kwargs) -> T:
         hub = sys.modules["gevent"].get_hub()
         try:
-            return hub.threadpool.apply(one.attempt)
+            return hub.threadpool.apply(work, args, kwargs)  # type: ignore[no-any-return]  # what work returns
         except BaseException:
-            one.abort()
+            abort()
             raise
 
-    return attempt
+    return done_elsewhere

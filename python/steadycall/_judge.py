@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ._chain import walk
+from ._chain import attribute, walk
 from ._errors import CallError, ConfigError, Reject
 from ._exceptions import is_known, judge
-from ._finding import changed
+from ._finding import changed, is_ours, pairs
 from ._kinds import FailureKind
 from ._native import failure
 from ._records import Failure
@@ -89,6 +89,14 @@ def is_final(error: BaseException, run: Run, outside: BaseException | None) -> b
     """Whether a steadycall layer below gave up on it."""
     below = run.given_up
     return any(
-        any(one is found for one in below) or (isinstance(found, CallError) and found.stop_reason is not None)
+        any(one is found for one in below)
+        or (isinstance(found, CallError) and found.stop_reason is not None)
+        or has_our_answer(found)
         for _, found in walk(error, outside)
     )
+
+
+def has_our_answer(error: BaseException) -> bool:
+    """Whether it is an SDK's error over an answer that a transport of ours gave up on."""
+    held = [error, *(attribute(error, name) for name in ("response", "raw_response"))]
+    return any(is_ours(pairs(attribute(one, "headers"))) for one in held if one is not None)

@@ -1,0 +1,337 @@
+"""One request of a transport from its first attempt to what its client is given: the loop, and what an answer is.
+
+Written once, as coroutines that only the carrier can make wait. The core decides on retries and judges answers; here an
+answer is read as far as the judgement needs: errors and JSON whole, a stream up to its first content, the rest not.
+"""
+
+from __future__ import annotations
+
+import time
+from sys import exception
+
+from . import _watch
+from ._carrier import WHOLE, Lost
+from ._errors import AttemptTimeout, DeadlineExceeded, HTTPStatusError, RequestBudgetSpent
+from ._family import ERRORS, LOST, family_of
+from ._finding import changed
+from ._kinds import StopReason
+from ._native import Run, StreamOpening, judge
+from ._records import CallRecord, Failure
+from ._scope import HERE
+from ._usage import tokens
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._carrier import Answer
+    from ._family import Family, Pairs
+    from ._operation import BoundPolicy
+
+    Shown = tuple[int, bytes] | None
+
+REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"apim-request-id")
+
+
+class Good:
+    """An answer for the client: its head, what was read of it, and the rest."""
+
+    def __init__(self, answer: Answer, held: list[bytes], *, whole: bool) -> None:
+        self.answer = answer
+        self.held = held
+        self.whole = whole
+
+
+class Bad:
+    """A failed attempt, with what there is to show of it in the end."""
+
+    def __init__(
+        self,
+        judged: Failure,
+        *,
+        answer: Answer | None = None,
+        body: bytes = b"",
+        shown: Shown = None,
+        lost: Lost | None = None,
+    ) -> None:
+        self.judged = judged
+        self.answer = answer
+        self.body = body
+        self.shown = shown
+        self.lost = lost
+
+
+class Delivery:
+    """One request, carried by ``carrier`` under a policy."""
+
+    def __init__(self, bound: BoundPolicy, carrier: Any, request: Any, *, hold: bool) -> None:
+        self.bound = bound
+        self.carrier = carrier
+        self.request = request
+        self.family: Family = family_of(request)
+        self.host = request.url.host
+        self.url = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}{request.url.path}"
+        self.hold = hold
+        self.statuses = None if bound.policy.retry_status is None else set(bound.policy.retry_status)
+        self.final: Any = None
+        """The error of ours that ended it, if one did."""
+
+    async def run(self, body: bytes) -> tuple[Any, Body | None]:
+        """Send it until it is answered or the policy gives up: the response, or the body of one that is still coming.
+
+        Raises:
+            Exception: of the request's family and ours: no answer came, or no time or request was left.
+        """
+        outer, outside = HERE.get(), exception()
+        run = Run(self.bound._checked, outer, self.bound._now, self.bound._draw, True)
+        try:
+            while run.begin():
+                try:
+                    found = await self.attempt(body, run.timeout)
+                except Lost as lost:
+                    found = Bad(lost.judged, lost=lost)
+                if isinstance(found, Good):
+                    if self.answered(run, found):
+                        return self.given(found)
+                    await found.answer.close()
+                    return self.gave_up(run, None, outer)
+                judged = self.asked(found)
+                wait = run.failed(
+                    judged,
+                    request_id=None if found.answer is None else request_id(found.answer.headers),
+                    received=len(found.body),
+                    fully_sent=found.lost is not None and found.lost.fully_sent,
+                )
+                if wait is None:
+                    return self.gave_up(run, found, outer)
+                _watch.retried(run.attempts[-1], self.host, judged.reason, self.bound._on_retry)
+                await self.carrier.pause(self.bound, run, wait)
+            return self.gave_up(run, None, outer)
+        finally:
+            run.end()
+
+    # One attempt
+
+    async def attempt(self, body: bytes, limit: float | None) -> Good | Bad:
+        """Send it once and judge what comes.
+
+        Raises:
+            Lost: no answer came, or not as much of it as the judgement needs.
+        """
+        answer = await self.carrier.open(self.request, body, limit)
+        try:
+            found = await self.look(answer)
+        except BaseException:
+            await answer.close()
+            raise
+        if isinstance(found, Bad):
+            await answer.close()
+        return found
+
+    async def look(self, answer: Answer) -> Good | Bad:
+        """Judge an answer, reading as much of it as that needs."""
+        if answer.status >= 400:
+            try:
+                content = await answer.read(WHOLE)
+            except Lost as lost:
+                content = lost.partial  # an error body that was cut short is still that error
+            found = judge(answer.status, answer.headers, content, self.url, time.time(), self.statuses)
+            if found is not None:
+                return Bad(found[0], answer=answer, body=content)
+            return Good(answer, [content], whole=True)
+        if not 200 <= answer.status < 300 or self.request.method == "HEAD":
+            return Good(answer, [], whole=False)
+        if says_json(answer.headers):
+            content = await answer.read(WHOLE)
+            found = judge(answer.status, answer.headers, content, self.url, time.time(), self.statuses)
+            # What is shown as it came is the client's to judge: a blocked prompt, a finish reason.
+            if found is not None and found[1] is not None:
+                return Bad(found[0], answer=answer, body=content, shown=found[1])
+            return Good(answer, [content], whole=True)
+        opening = StreamOpening.of(answer.status, answer.headers, self.url, time.time(), self.statuses)
+        if opening is None or not self.hold:
+            return Good(answer, [], whole=False)
+        return await self.open_stream(answer, opening)
+
+    async def open_stream(self, answer: Answer, opening: StreamOpening) -> Good | Bad:
+        """Hold the opening bytes of a stream back until content comes."""
+        held: list[bytes] = []
+        while True:
+            piece = await answer.read()
+            found = opening.feed(piece) if piece else opening.end()
+            held.append(piece)
+            if found is True:
+                return Good(answer, held, whole=False)
+            if found is None:
+                continue
+            judged, shown = found
+            if shown is None:
+                # It ended too early, and no error says why.
+                reason = "truncated" if any(held) else "empty_body"
+                detail = "the stream ended before its first content"
+                return Bad(judged, lost=Lost(judged, reason=reason, detail=detail), body=b"".join(held))
+            return Bad(judged, answer=answer, body=b"".join(held), shown=shown)
+
+    def asked(self, found: Bad) -> Failure:
+        """The failure, after ``retry_if`` had its say."""
+        retry_if = self.bound.policy.retry_if
+        if retry_if is None:
+            return found.judged
+        said = retry_if(found.judged, self.as_error(found))
+        if isinstance(said, Failure):
+            return said
+        return changed(found.judged, retryable=False) if said is False else found.judged
+
+    def as_error(self, found: Bad) -> BaseException:
+        """What ``call`` would raise for it."""
+        if found.lost is not None:
+            return found.lost.error or self.lost_error(found.lost, why=found.lost.detail, failure=found.judged)
+        headers = [] if found.answer is None else found.answer.headers
+        status = 0 if found.answer is None else found.answer.status
+        return HTTPStatusError(
+            url=self.url,
+            code=status if found.shown is None else found.shown[0],
+            msg="",
+            header_pairs=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
+            body=found.body,
+            why=found.judged.reason,
+            failure=found.judged,
+            kind=found.judged.kind,
+        )
+
+    # How it ends
+
+    def answered(self, run: Run, found: Good) -> bool:
+        """Whether the answer came in time."""
+        status, headers = found.answer.status, found.answer.headers
+        received = sum(map(len, found.held))
+        if not run.answered(status=status, request_id=request_id(headers), received=received):
+            return False
+        self.tell_end(run, usage_of(found) if self.bound._on_end is not None else None, None)
+        return True
+
+    def given(self, found: Good) -> tuple[Any, Body | None]:
+        """The response, or its body where that is still coming."""
+        answer = found.answer
+        if not found.whole:
+            return None, Body(found, self)
+        stream = self.family.whole(b"".join(found.held))
+        return self.family.response(answer.status, answer.headers, stream, answer.version), None
+
+    def gave_up(self, run: Run, found: Bad | None, outer: Any) -> tuple[Any, None]:
+        """The last real answer, marked so that no client starts again.
+
+        Raises:
+            Exception: there is none, or the deadline is why no further attempt was made.
+        """
+        stop = run.stop_reason
+        self.tell_end(run, None, stop)
+        if found is not None and found.answer is not None and run.stage is None:
+            return self.shown(found.answer, found, stop), None
+        fields = self.bound._fields(run, self.host)
+        source = None if found is None else self.as_error(found)
+        if run.stage is not None:
+            error = self.family.error(DeadlineExceeded, "TimeoutException", self.request, stage=run.stage, **fields)
+            error.__cause__ = source
+        elif found is None or found.lost is None:
+            error = self.family.error(RequestBudgetSpent, "TransportError", self.request, **fields)
+        elif found.lost.error is not None:
+            error = found.lost.error
+            error.add_note(f"steadycall: {run.why}.")
+        else:
+            error = self.lost_error(found.lost, **fields)
+        if found is None or found.lost is None or found.lost.error is None or run.stage is not None:
+            self.final = error
+        if outer is not None:
+            outer.gave_up(error)
+        raise error
+
+    def lost_error(self, lost: Lost, **fields: Any) -> Any:
+        """The error for an attempt that brought no answer."""
+        ours, theirs = ERRORS.get(lost.reason, LOST)
+        if issubclass(ours, AttemptTimeout):
+            fields["phase"] = lost.phase or lost.reason.removesuffix("_timeout")
+        return self.family.error(ours, theirs, self.request, detail=lost.detail, **fields)
+
+    def shown(self, answer: Answer, found: Bad, stop: StopReason | None) -> Any:
+        """The last answer as the client is to see it."""
+        status, body = answer.status, found.body
+        # The length is that of what was received; decoding and a cut have changed it.
+        dropped = {b"content-length", b"x-should-retry"}
+        marks = [(b"x-should-retry", b"false"), (b"x-steadycall-stop", str(stop or "").encode())]
+        if found.shown is not None:
+            marks += [(b"x-steadycall-status", str(status).encode()), (b"content-type", b"application/json")]
+            dropped.add(b"content-type")
+            status, body = found.shown
+        headers = [pair for pair in answer.headers if pair[0].lower() not in dropped]
+        return self.family.response(status, headers + marks, self.family.whole(body), answer.version)
+
+    def tell_end(self, run: Run, usage: dict[str, int] | None, stop: StopReason | None) -> None:
+        """Tell ``on_end``."""
+        if self.bound._on_end is None:
+            return
+        record = CallRecord(
+            attempts=run.attempts,
+            requests=run.requests,
+            elapsed=run.elapsed,
+            usage=usage,
+            outcome="answered" if stop is None else stop.value,
+            stop_reason=stop,
+        )
+        _watch.ended(record, self.bound._on_end)
+
+
+class Body:
+    """The body of an answer that is given to the client as it comes: what was held back, then the rest."""
+
+    def __init__(self, found: Good, delivery: Delivery) -> None:
+        self.found = found
+        self.delivery = delivery
+
+    def held(self) -> list[bytes]:
+        """What was read before it was given out."""
+        return [piece for piece in self.found.held if piece]
+
+    async def more(self) -> bytes:
+        """The next piece after those; empty at the end.
+
+        Raises:
+            Exception: of the family and ours, when it breaks; nothing is retried any more.
+        """
+        try:
+            return await self.found.answer.read()
+        except Lost as lost:
+            if lost.error is not None:
+                raise lost.error from None
+            why = f"{self.delivery.host}: {lost.judged.reason} The answer had begun, so it is not asked for again."
+            fields = {"why": why, "failure": lost.judged, "kind": lost.judged.kind, "sent": "maybe"}
+            raise self.delivery.lost_error(lost, **fields) from None
+
+    async def close(self) -> None:
+        """Give up what was not read."""
+        await self.found.answer.close()
+
+
+def says_json(headers: Pairs) -> bool:
+    """Whether the content type is JSON, one document of it."""
+    found = next((value for name, value in headers if name.lower() == b"content-type"), b"").lower()
+    kind = found.partition(b";")[0].strip()
+    return kind == b"application/json" or kind.endswith(b"+json") and kind != b"application/stream+json"
+
+
+def request_id(headers: Pairs) -> str | None:
+    """The server's id for the request."""
+    found = {name.lower(): value for name, value in headers if name.lower() in REQUEST_IDS}
+    return next((found[name].decode("latin-1")[:200] for name in REQUEST_IDS if name in found), None)
+
+
+def usage_of(found: Good) -> dict[str, int] | None:
+    """The tokens an answer says it cost."""
+    from ._native import _loads
+
+    if not found.whole:
+        return None
+    try:
+        return tokens(_loads(b"".join(found.held)))
+    except ValueError:
+        return None
