@@ -24,9 +24,7 @@ from ._kinds import FailureKind, StopReason
 from ._native import Backoff, __version__
 from ._records import AttemptRecord, CallRecord, Failure, Hint
 from ._scope import current_attempt, scope
-from ._sdk import wrap
 from ._time import Deadline, Timeout
-from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     from ._exceptions import classify_exception
     from ._policy import Policy, layers
     from ._retry import retry
+    from ._sdk import wrap
+    from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 __all__ = [
     "AsyncTransport",
@@ -80,11 +80,15 @@ __all__ = [
 
 # Loaded when first named, and never during a call: who only wants `call` does not pay for tables of exceptions.
 _LATER = {
+    "AsyncTransport": "_transport",
     "Policy": "_policy",
+    "RetryStackingWarning": "_transport",
+    "Transport": "_transport",
     "attempts": "_attempts",
     "classify_exception": "_exceptions",
     "layers": "_policy",
     "retry": "_retry",
+    "wrap": "_sdk",
 }
 
 

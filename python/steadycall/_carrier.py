@@ -43,6 +43,7 @@ class Lost(Exception):
         phase: str | None = None,
         detail: str = "",
         fully_sent: bool = False,
+        replays: int = 0,
         partial: bytes = b"",
         error: BaseException | None = None,
     ) -> None:
@@ -52,6 +53,7 @@ class Lost(Exception):
         self.phase = phase
         self.detail = detail
         self.fully_sent = fully_sent
+        self.replays = replays
         self.partial = partial
         self.error = error
         """The user's transport raised it, and it is raised on as itself."""
@@ -95,13 +97,13 @@ class Pool:
         ]
         exchange = Exchange(request.method, str(url), headers, body, timeout_of(request), *self._route)
         try:
-            status, pairs, version, _ = await self._open(exchange, limit)
+            status, pairs, version, replays = await self._open(exchange, limit)
         except Fault as fault:
             raise lost(fault) from None
         except BaseException:
             exchange.close()
             raise
-        return Answer(status, pairs, version.encode(), exchange, self._read)
+        return Answer(status, pairs, version.encode(), replays, exchange, self._read)
 
     async def _open(self, exchange: Exchange, limit: float | None) -> Any:
         return cooperative(exchange.open, exchange.close)(limit)
@@ -136,10 +138,13 @@ class AsyncPool(Pool):
 class Answer:
     """An answer whose head is there."""
 
-    def __init__(self, status: int, headers: Pairs, version: bytes, exchange: Exchange, read: Any) -> None:
+    def __init__(
+        self, status: int, headers: Pairs, version: bytes, replays: int, exchange: Exchange, read: Any
+    ) -> None:
         self.status = status
         self.headers = headers
         self.version = version
+        self.replays = replays
         self._exchange = exchange
         self._read = read
 
@@ -163,9 +168,10 @@ class Answer:
 
 
 def lost(fault: Fault) -> Lost:
-    reason, sent, phase, detail, fully_sent, _, partial = fault.args
-    judged = failure(reason, sent)
-    return Lost(judged, reason=reason, phase=phase, detail=detail, fully_sent=fully_sent, partial=partial)
+    """What our own pool tells of a request without an answer."""
+    reason, sent, phase, detail, fully_sent, replays, partial = fault.args
+    told = {"phase": phase, "detail": detail, "fully_sent": fully_sent, "replays": replays, "partial": partial}
+    return Lost(failure(reason, sent), reason=reason, **told)
 
 
 def timeout_of(request: Any) -> Timeout:
@@ -243,6 +249,7 @@ class InnerAnswer:
         decoded = {b"content-encoding", b"content-length"}
         self.headers: Pairs = [pair for pair in response.headers.raw if pair[0].lower() not in decoded]
         self.version: bytes = response.extensions.get("http_version", b"HTTP/1.1")
+        self.replays = 0
         self._response = response
         self._pieces = self._iterate()
 
@@ -287,6 +294,7 @@ class AsyncInnerAnswer(InnerAnswer):
 
 
 def lost_inner(error: Exception, partial: bytes = b"") -> Lost:
+    """What the user's transport raised instead of an answer."""
     judged = judge_exception(error).failure
     silent = judged.reason == _SILENCE
     return Lost(judged, detail=str(error), fully_sent=silent, partial=partial, error=error)

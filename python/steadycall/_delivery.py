@@ -15,7 +15,7 @@ from ._errors import AttemptTimeout, DeadlineExceeded, HTTPStatusError, RequestB
 from ._family import ERRORS, LOST, family_of
 from ._finding import changed
 from ._kinds import StopReason
-from ._native import Run, StreamOpening, judge
+from ._native import Run, StreamOpening, gives_away, judge
 from ._records import CallRecord, Failure
 from ._scope import HERE
 from ._usage import tokens
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Shown = tuple[int, bytes] | None
 
-REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"apim-request-id")
+REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"apim-request-id", b"x-amzn-trace-id")
 
 
 class Good:
@@ -98,9 +98,10 @@ class Delivery:
                 judged = self.asked(found)
                 wait = run.failed(
                     judged,
-                    request_id=None if found.answer is None else request_id(found.answer.headers),
+                    request_id=self.request_id(found.answer),
                     received=len(found.body),
                     fully_sent=found.lost is not None and found.lost.fully_sent,
+                    replays=getattr(found.answer or found.lost, "replays", 0),
                 )
                 if wait is None:
                     return self.gave_up(run, found, outer)
@@ -173,7 +174,9 @@ class Delivery:
             return Bad(judged, answer=answer, body=b"".join(held), shown=shown)
 
     def asked(self, found: Bad) -> Failure:
-        """The failure, after ``retry_if`` had its say."""
+        """The failure, without what it must not tell, and after ``retry_if`` had its say."""
+        if found.judged.provider_code is not None and self.is_secret(found.judged.provider_code):
+            found.judged = changed(found.judged, provider_code=None)
         retry_if = self.bound.policy.retry_if
         if retry_if is None:
             return found.judged
@@ -199,13 +202,24 @@ class Delivery:
             kind=found.judged.kind,
         )
 
+    def request_id(self, answer: Answer | None) -> str | None:
+        """The server's id for the request."""
+        found = {} if answer is None else {name.lower(): value for name, value in answer.headers}
+        told = next((found[name].decode("latin-1")[:200] for name in REQUEST_IDS if name in found), None)
+        return None if told is None or self.is_secret(told) else told
+
+    def is_secret(self, text: str) -> bool:
+        """Whether a text of the server's gives a credential of the request away."""
+        return gives_away(text, self.request.headers.raw, str(self.request.url))
+
     # How it ends
 
     def answered(self, run: Run, found: Good) -> bool:
         """Whether the answer came in time."""
-        status, headers = found.answer.status, found.answer.headers
+        answer = found.answer
         received = sum(map(len, found.held))
-        if not run.answered(status=status, request_id=request_id(headers), received=received):
+        known = self.request_id(answer) if self.bound._on_end is not None else None
+        if not run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays):
             return False
         self.tell_end(run, usage_of(found) if self.bound._on_end is not None else None, None)
         return True
@@ -317,12 +331,6 @@ def says_json(headers: Pairs) -> bool:
     found = next((value for name, value in headers if name.lower() == b"content-type"), b"").lower()
     kind = found.partition(b";")[0].strip()
     return kind == b"application/json" or kind.endswith(b"+json") and kind != b"application/stream+json"
-
-
-def request_id(headers: Pairs) -> str | None:
-    """The server's id for the request."""
-    found = {name.lower(): value for name, value in headers if name.lower() in REQUEST_IDS}
-    return next((found[name].decode("latin-1")[:200] for name in REQUEST_IDS if name in found), None)
 
 
 def usage_of(found: Good) -> dict[str, int] | None:

@@ -316,6 +316,25 @@ def test_observers_are_told_attempts_and_ends(front: Front, fake_sleep: FakeSlee
     assert (ended[1].outcome, ended[1].requests) == ("tries", 2)
 
 
+def test_no_credential_that_a_server_echoes_gets_into_records_and_errors(front: Front, fake_sleep: FakeSleep) -> None:
+    ended: list[steadycall.CallRecord] = []
+    echo = Answer(401, json={"error": {"code": "sk-secret-key-1", "message": "x"}}, headers={"x-request-id": "sk-secret-key-1"})
+    with FakeServer(echo) as server:
+        front.send("POST", server.url_for("/x"), headers={"authorization": "Bearer sk-secret-key-1"}, on_end=ended.append)
+    with FakeServer(Answer(reset="before")) as server:
+        error = fault(front, server.url_for("/x?key=sk-secret-key-1"), "ReadError", Policy(tries=1), on_end=ended.append)
+    for told in (repr(ended), str(error), repr(error), repr(error.attempts)):
+        assert "secret" not in told
+
+
+def test_a_request_that_was_replayed_on_a_fresh_connection_counts_as_two_and_as_one_try(front: Front) -> None:
+    ended: list[steadycall.CallRecord] = []
+    with FakeServer(Answer(json={}), Answer(garbage=b""), Answer(json={})) as server:
+        front.send("POST", server.url_for("/x"))
+        front.send("POST", server.url_for("/x"), Policy(tries=1), on_end=ended.append)
+    assert (ended[0].requests, ended[0].attempts[0].replays, ended[0].outcome) == (2, 1, "answered")
+
+
 def test_retry_if_sees_failure_and_error_and_may_end_it(front: Front, fake_sleep: FakeSleep) -> None:
     seen: list[tuple[Any, BaseException]] = []
 
@@ -399,8 +418,7 @@ def test_a_stream_that_is_given_up_closes_its_connection(front: Front) -> None:
     endless = sse(DELTA * 500).replace(drip=(len(DELTA), 0.02), chunked=True)
     with FakeServer(endless) as server:
         assert front.first(server.url_for("/x")).startswith(b"data:")
-        server.wait_for(lambda server: server.aborted == 1)
-        assert server.connections_open == 0
+        server.wait_for(lambda server: server.aborted == 1 and server.connections_open == 0)
 
 
 def test_a_response_that_is_dropped_unread_closes_its_connection(front: Front) -> None:

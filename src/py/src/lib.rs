@@ -42,6 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
     module.add_class::<opening::StreamOpening>()?;
     module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
+    module.add_function(wrap_pyfunction!(secrets::gives_away, module)?)?;
     json::register(module)?;
     let at_exit = wrap_pyfunction!(exit::at_exit, module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;

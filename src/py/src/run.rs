@@ -122,19 +122,20 @@ impl Run {
     }
 
     /// Told of a failed attempt: seconds to wait before the next, or `None` when there is none.
-    #[pyo3(signature = (failure, *, request_id = None, received = 0, fully_sent = false))]
+    #[pyo3(signature = (failure, *, request_id = None, received = 0, fully_sent = false, replays = 0))]
     fn failed(
         &self,
         failure: &Bound<'_, PyAny>,
         request_id: Option<String>,
         received: u64,
         fully_sent: bool,
+        replays: u32,
     ) -> PyResult<Option<f64>> {
         let py = failure.py();
         let failure = records::read_failure(failure)?;
         let _inside = Inside::enter(py);
         self.with(py, |state| {
-            let requests = self.settle(py)?;
+            let requests = self.settle(py)?.saturating_add(replays);
             let now = self.clock.now(py)?;
             state.call.record(
                 Report {
@@ -143,7 +144,7 @@ impl Run {
                     request_id,
                     fully_sent,
                     received,
-                    replays: 0,
+                    replays,
                     requests,
                 },
                 now,
@@ -168,28 +169,21 @@ impl Run {
     }
 
     /// Told of a good answer. False when it came after the deadline.
-    #[pyo3(signature = (*, status = None, request_id = None, received = 0))]
+    #[pyo3(signature = (*, status = None, request_id = None, received = 0, replays = 0))]
     fn answered(
         &self,
         py: Python<'_>,
         status: Option<u16>,
         request_id: Option<String>,
         received: u64,
+        replays: u32,
     ) -> PyResult<bool> {
         self.with(py, |state| {
-            let requests = self.settle(py)?;
+            let requests = self.settle(py)?.saturating_add(replays);
             let now = self.clock.now(py)?;
             let late = state.call.deadline().passed(now);
             state.call.record(
-                Report {
-                    failure: None,
-                    status,
-                    request_id,
-                    fully_sent: true,
-                    received,
-                    replays: 0,
-                    requests,
-                },
+                Report { failure: None, status, request_id, fully_sent: true, received, replays, requests },
                 now,
             );
             if late {

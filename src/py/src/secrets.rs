@@ -3,7 +3,7 @@
 //! An error code is a field that providers fill, and some fill it with what they were sent.
 //! Looked at after failures only, and when an observer is to be told.
 
-use http::HeaderName;
+use pyo3::prelude::*;
 use steadycall_net::transport::{Request, Url};
 
 /// Shorter values are compared whole only: "json" or "true" stands in many a code by chance.
@@ -19,14 +19,20 @@ pub struct Secrets(Vec<String>);
 impl Secrets {
     /// Those in headers that are named like one, and in every value of the query.
     pub fn of(request: &Request) -> Self {
+        let headers = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        Self::within(headers, &request.uri.to_string())
+    }
+
+    /// The same of a request in parts; header names in lower case.
+    pub fn within<'a>(headers: impl Iterator<Item = (&'a str, &'a [u8])>, url: &str) -> Self {
         let mut held = Vec::new();
-        for (name, value) in &request.headers {
+        for (name, value) in headers {
             if is_named_like_one(name) {
-                hold(&mut held, &String::from_utf8_lossy(value.as_bytes()));
+                hold(&mut held, &String::from_utf8_lossy(value));
             }
         }
         // What is sent came from such a URL; reading it again is for failures only.
-        let url: Option<Url> = request.uri.to_string().parse().ok();
+        let url: Option<Url> = url.parse().ok();
         for (name, value) in url.iter().flat_map(Url::query_pairs) {
             hold(&mut held, if value.is_empty() { &name } else { &value });
         }
@@ -44,8 +50,18 @@ impl Secrets {
     }
 }
 
-fn is_named_like_one(name: &HeaderName) -> bool {
-    let name = name.as_str();
+/// Whether a text gives a credential away of a request with these headers and this URL. Runs with the GIL held.
+#[pyfunction]
+pub fn gives_away(text: &str, headers: Vec<(Vec<u8>, Vec<u8>)>, url: &str) -> bool {
+    let headers: Vec<(String, Vec<u8>)> = headers
+        .into_iter()
+        .map(|(name, value)| (String::from_utf8_lossy(&name).to_ascii_lowercase(), value))
+        .collect();
+    let parts = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
+    Secrets::within(parts, url).are_in(text)
+}
+
+fn is_named_like_one(name: &str) -> bool {
     name != "idempotency-key" && NAMES.iter().any(|word| name.contains(word))
 }
 
