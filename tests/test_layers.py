@@ -47,11 +47,17 @@ PYTHON_ORDER = [
     "_known_ours",
     "_exceptions",
     "_call",
+    "_family",
+    "_carrier",
+    "_delivery",
+    "_transport",
+    "_sdk",
 ]
 
 # Imports that go up: (crate, file's module, module it uses) to why it is so.
 UPWARD = {
     ("core", "failure", "classify"): "a Failure tells its dialect by the enum that stands with the tables of dialects",
+    ("py", "bridge", "exchange"): "what came of a request is put together by the exchange that waits for it",
     ("py", "bridge", "http_call"): "a delivered outcome is judged by the call that waits for it",
     ("py", "runtime", "bridge"): "what must not cross a fork is one object, with the queues of event loops in it",
 }
@@ -227,7 +233,7 @@ def test_net_and_py_neither_unwrap_nor_panic(crate: str) -> None:
         ("http_call.rs", r"guarded\(py, [^|]*\|\| act\(&mut work\)\)"),
         ("options.rs", r"guarded\([^|]*\|\|\s*\{?\s*Self::checked\("),
         ("classify.rs", r"guarded\(py, [^|]*\|\| Ok\(judge\(&answer\)\)\)"),
-        ("runtime.rs", r"catch_unwind\(AssertUnwindSafe\(\|\| runtime\.block_on\(work\)\)\)"),
+        ("runtime.rs", r"catch_unwind\(AssertUnwindSafe\(\|\| runtime\.block_on\(watched\)\)\)"),
     ],
 )
 def test_a_panic_of_ours_would_still_come_out_as_an_error(name: str, entry: str) -> None:

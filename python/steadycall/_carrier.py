@@ -170,8 +170,15 @@ class Answer:
 def lost(fault: Fault) -> Lost:
     """What our own pool tells of a request without an answer."""
     reason, sent, phase, detail, fully_sent, replays, partial = fault.args
-    told = {"phase": phase, "detail": detail, "fully_sent": fully_sent, "replays": replays, "partial": partial}
-    return Lost(failure(reason, sent), reason=reason, **told)
+    return Lost(
+        failure(reason, sent),
+        reason=reason,
+        phase=phase,
+        detail=detail,
+        fully_sent=fully_sent,
+        replays=replays,
+        partial=partial,
+    )
 
 
 def timeout_of(request: Any) -> Timeout:
@@ -201,10 +208,11 @@ class Inner:
         Raises:
             Lost: there is none.
         """
+        outside = sys.exception()
         try:
             return InnerAnswer(self._transport.handle_request(within(request, limit)))
         except Exception as error:
-            raise lost_inner(error) from None
+            raise lost_inner(error, outside) from None
 
     async def pause(self, bound: BoundPolicy, run: Any, wait: float) -> None:
         """Wait before the next attempt."""
@@ -222,7 +230,7 @@ class AsyncInner(Inner):
         return await request.aread()  # type: ignore[no-any-return]  # as above
 
     async def open(self, request: Any, body: bytes, limit: float | None) -> InnerAnswer:
-        timer = None
+        timer, outside = None, sys.exception()
         try:
             async with sys.modules["asyncio"].timeout(limit) as timer:
                 response = await self._transport.handle_async_request(request)
@@ -231,7 +239,7 @@ class AsyncInner(Inner):
                 judged = failure("attempt_timeout", "maybe")
                 detail = "the attempt took too long"
                 raise Lost(judged, reason="attempt_timeout", phase="attempt", detail=detail) from None
-            raise lost_inner(error) from None
+            raise lost_inner(error, outside) from None
         return AsyncInnerAnswer(response)
 
     async def pause(self, bound: BoundPolicy, run: Any, wait: float) -> None:
@@ -266,13 +274,13 @@ class InnerAnswer:
             Lost: it broke.
         """
         pieces: list[bytes] = []
-        size = 0
+        size, outside = 0, sys.exception()
         try:
             while size < least and (piece := await self._next()) is not None:
                 pieces.append(piece)
                 size += len(piece)
         except Exception as error:
-            raise lost_inner(error, b"".join(pieces)) from None
+            raise lost_inner(error, outside, b"".join(pieces)) from None
         return b"".join(pieces)
 
     async def close(self) -> None:
@@ -293,9 +301,9 @@ class AsyncInnerAnswer(InnerAnswer):
         await self._response.aclose()
 
 
-def lost_inner(error: Exception, partial: bytes = b"") -> Lost:
-    """What the user's transport raised instead of an answer."""
-    judged = judge_exception(error).failure
+def lost_inner(error: Exception, outside: BaseException | None, partial: bytes = b"") -> Lost:
+    """What the user's transport raised instead of an answer; ``outside`` was being handled before, and is no part of it."""
+    judged = judge_exception(error, outside).failure
     silent = judged.reason == _SILENCE
     return Lost(judged, detail=str(error), fully_sent=silent, partial=partial, error=error)
 

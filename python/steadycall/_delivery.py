@@ -7,7 +7,6 @@ answer is read as far as the judgement needs: errors and JSON whole, a stream up
 from __future__ import annotations
 
 import time
-from sys import exception
 
 from . import _watch
 from ._carrier import WHOLE, Lost
@@ -82,7 +81,7 @@ class Delivery:
         Raises:
             Exception: of the request's family and ours: no answer came, or no time or request was left.
         """
-        outer, outside = HERE.get(), exception()
+        outer = HERE.get()
         run = Run(self.bound._checked, outer, self.bound._now, self.bound._draw, True)
         try:
             while run.begin():
@@ -330,7 +329,7 @@ def says_json(headers: Pairs) -> bool:
     """Whether the content type is JSON, one document of it."""
     found = next((value for name, value in headers if name.lower() == b"content-type"), b"").lower()
     kind = found.partition(b";")[0].strip()
-    return kind == b"application/json" or kind.endswith(b"+json") and kind != b"application/stream+json"
+    return kind == b"application/json" or (kind.endswith(b"+json") and kind != b"application/stream+json")
 
 
 def usage_of(found: Good) -> dict[str, int] | None:

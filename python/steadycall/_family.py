@@ -67,9 +67,8 @@ class Family:
         known = self._errors.get((ours, theirs))
         if known is None:
             parent = getattr(self.module, theirs)
-            made_of = (ours, theirs, self.module.__name__)
-            body = {"__doc__": ours.__doc__, "__module__": __name__, "__reduce__": _reduce, "recipe": _recipe}
-            body["_made_of"] = made_of
+            body: dict[str, Any] = {"__doc__": ours.__doc__, "__module__": __name__}
+            body |= {"__reduce__": _reduce, "recipe": _recipe, "_made_of": (ours, theirs, self.module.__name__)}
             known = self._errors[ours, theirs] = type(theirs, (ours, parent), body)
         return known
 

@@ -12,7 +12,6 @@ from ._transport import AsyncTransport, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from ._operation import BoundPolicy
@@ -52,7 +51,8 @@ def wrap(client: Client, policy: Policy | BoundPolicy | None = None, **options: 
 def stainless(client: Any, policy: Any, options: Any) -> Any:
     """openai, anthropic and groq copy themselves, with another HTTP client and no retries."""
     family = family_below(client._client)
-    if hasattr(family.Client, "send") and isinstance(client._client, family.AsyncClient):
+    http_client: Any
+    if isinstance(client._client, family.AsyncClient):
         http_client = family.AsyncClient(transport=AsyncTransport(policy, **options), **settings(client))
     else:
         http_client = family.Client(transport=Transport(policy, **options), **settings(client))
@@ -115,7 +115,6 @@ def family_below(http_client: object) -> Any:
     raise ConfigError("client", f"one over {type(http_client).__module__}", "a client over httpx or httpx2")
 
 
-Copy = "Callable[[Any, Any, Any], Any]"
 COPIES: dict[tuple[str, str], Any] = {
     ("openai", "OpenAI"): stainless,
     ("openai", "AsyncOpenAI"): stainless,

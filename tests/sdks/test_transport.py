@@ -67,7 +67,9 @@ class Front:
         return asyncio.run(work())
 
 
-@pytest.fixture(params=[(family, mode) for family in FAMILIES for mode in (SYNC, ASYNC)], ids=lambda p: f"{p[0].__name__}-{p[1]}")
+@pytest.fixture(
+    params=[(family, mode) for family in FAMILIES for mode in (SYNC, ASYNC)], ids=lambda p: f"{p[0].__name__}-{p[1]}"
+)
 def front(request: pytest.FixtureRequest) -> Front:
     return Front(*request.param)
 
@@ -318,11 +320,17 @@ def test_observers_are_told_attempts_and_ends(front: Front, fake_sleep: FakeSlee
 
 def test_no_credential_that_a_server_echoes_gets_into_records_and_errors(front: Front, fake_sleep: FakeSleep) -> None:
     ended: list[steadycall.CallRecord] = []
-    echo = Answer(401, json={"error": {"code": "sk-secret-key-1", "message": "x"}}, headers={"x-request-id": "sk-secret-key-1"})
+    echo = Answer(
+        401, json={"error": {"code": "sk-secret-key-1", "message": "x"}}, headers={"x-request-id": "sk-secret-key-1"}
+    )
     with FakeServer(echo) as server:
-        front.send("POST", server.url_for("/x"), headers={"authorization": "Bearer sk-secret-key-1"}, on_end=ended.append)
+        front.send(
+            "POST", server.url_for("/x"), headers={"authorization": "Bearer sk-secret-key-1"}, on_end=ended.append
+        )
     with FakeServer(Answer(reset="before")) as server:
-        error = fault(front, server.url_for("/x?key=sk-secret-key-1"), "ReadError", Policy(tries=1), on_end=ended.append)
+        error = fault(
+            front, server.url_for("/x?key=sk-secret-key-1"), "ReadError", Policy(tries=1), on_end=ended.append
+        )
     for told in (repr(ended), str(error), repr(error), repr(error.attempts)):
         assert "secret" not in told
 

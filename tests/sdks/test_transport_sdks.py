@@ -143,6 +143,13 @@ def test_an_outer_layer_does_not_try_again_what_the_transport_gave_up_on(sdk: Sd
             assert len(server.requests) == 3
 
 
+def test_an_outer_layer_that_retries_the_exhausted_judges_the_answer_by_itself(sdk: Sdk, fake_sleep: FakeSleep) -> None:
+    with FakeServer(sdk.provider.overloaded) as server:
+        with pytest.raises(Exception):  # noqa: B017 - whichever the SDK has
+            steadycall.Policy(tries=2, retry_exhausted=True).call(done, sdk.ask, server.url, POLICY)
+        assert len(server.requests) == 6
+
+
 def test_a_scope_bounds_the_requests_of_an_sdk(sdk: Sdk, fake_sleep: FakeSleep) -> None:
     with FakeServer(sdk.provider.overloaded) as server:
         with steadycall.scope(requests=2):

@@ -32,6 +32,10 @@ hint.seconds = 3.0  # fails: misc
 steadycall.Hint(2.0, "Retry-After")  # fails: call-arg
 steadycall.Hint(seconds=2.0)  # fails: call-arg
 
+steadycall.Transport(tries=3)  # fails: call-arg
+steadycall.AsyncTransport(on_end=lambda: None)  # fails: arg-type misc
+steadycall.wrap()  # fails: call-arg
+
 steadycall.Deadline.after("4s")  # fails: arg-type
 steadycall.StopReason.NEVER  # fails: attr-defined
 

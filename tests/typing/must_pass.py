@@ -50,6 +50,20 @@ def observers(clock: FakeClock) -> None:
     steadycall.call(URL, {}, clock=lambda: 0.0)
 
 
+def transports(record: list[steadycall.AttemptRecord]) -> None:
+    steadycall.Transport()
+    steadycall.Transport(steadycall.Policy(tries=3), hold_preamble=False, on_retry=record.append, rng=7)
+    with steadycall.Transport(steadycall.Policy().bind(rng=7), proxy="http://localhost:3128") as transport:
+        assert_type(transport, steadycall.Transport)
+    steadycall.AsyncTransport(inner=object(), sleep=asyncio.sleep)
+
+    class Client:
+        pass
+
+    assert_type(steadycall.wrap(Client(), steadycall.Policy(deadline=60), on_retry=record.append), Client)
+    assert_type(steadycall.RetryStackingWarning("text"), steadycall.RetryStackingWarning)
+
+
 async def awaited() -> None:
     async def headers() -> dict[str, str]:
         return {"Authorization": "Bearer fresh"}
