@@ -6,6 +6,7 @@ use steadycall_core::classify::{
     Answer, Dialect, StatusSet, classify, classify_with, surely_good, unreadable,
 };
 use steadycall_core::failure::{Kind, Reason};
+use steadycall_core::sse::{Event, Events, Format};
 
 fn answer<'a>(status: u16, headers: &'a [(&'a str, &'a [u8])], body: &'a [u8]) -> Answer<'a> {
     Answer { status, headers, body, url: Some("https://api.openai.com/v1"), now: Some(1.79e9), dialect: None }
@@ -137,3 +138,56 @@ proptest! {
         prop_assert_eq!(classify(&answer(200, &[], body.to_string().as_bytes())), None);
     }
 }
+
+fn read_events(format: Format, pieces: &[&[u8]]) -> Vec<Event> {
+    let mut events = Events::new(format);
+    let mut found: Vec<Event> = pieces.iter().flat_map(|piece| events.feed(piece)).collect();
+    found.extend(events.end());
+    found
+}
+
+proptest! {
+    #[test]
+    fn events_do_not_depend_on_how_their_bytes_are_split(
+        parts in prop::collection::vec(prop::sample::select(EVENT_PARTS), 0..40),
+        cuts in prop::collection::vec(1_usize..9, 1..20),
+        lines in any::<bool>(),
+    ) {
+        let bytes: Vec<u8> = parts.concat().bytes().collect();
+        let format = if lines { Format::JsonLines } else { Format::Events };
+        let mut pieces = Vec::new();
+        let (mut rest, mut sizes) = (&bytes[..], cuts.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            pieces.push(piece);
+            rest = after;
+        }
+        prop_assert_eq!(read_events(format, &pieces), read_events(format, &[&bytes]));
+    }
+
+    #[test]
+    fn any_bytes_are_read_as_events_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        read_events(Format::Events, &[&bytes]);
+        read_events(Format::JsonLines, &[&bytes]);
+    }
+}
+
+const EVENT_PARTS: &[&str] = &[
+    "\u{feff}",
+    "data",
+    ":",
+    " ",
+    "data: x",
+    "data:é😀",
+    "event: a",
+    "\n",
+    "\r",
+    "\r\n",
+    "\n\n",
+    "{\"a\": 1}",
+    "{",
+    "}",
+    "[",
+    ",",
+    ": c",
+];
