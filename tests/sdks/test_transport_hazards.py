@@ -1,16 +1,19 @@
-"""Forks, threads and Ctrl-C below an httpx client."""
+"""Forks, threads, Ctrl-C and other hazards below an httpx client."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
 import httpx
 import pytest
 
-from steadycall import Policy, Transport
+from steadycall import AsyncTransport, Policy, Transport
 from steadycall.testing import Answer, FakeServer
 
 from .over_transport import sse
@@ -78,3 +81,42 @@ def test_threads_share_a_transport_and_read_each_others_answers() -> None:
             elsewhere.start()
             elsewhere.join()
         assert texts[-1] == DELTA * 40
+
+
+def test_a_loop_that_cannot_watch_a_pipe_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEADYCALL_NO_ADD_READER", "1")
+    with FakeServer(503, sse(DELTA, DELTA), Answer(json={"a": 1})) as server:
+
+        async def work() -> tuple[str, object]:
+            transport = AsyncTransport(Policy(tries=2), sleep=lambda seconds: None)
+            async with httpx.AsyncClient(transport=transport) as http:
+                streamed = (await http.post(server.url_for("/x"), json={})).text
+                return streamed, (await http.post(server.url_for("/x"), json={})).json()
+
+        assert asyncio.run(work()) == (DELTA * 2, {"a": 1})
+        assert len(server.requests) == 3
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+def test_answers_that_are_given_up_leave_no_file_open() -> None:
+    with FakeServer(SLOW) as server, httpx.Client(transport=Transport()) as http:
+
+        def give_up(times: int) -> int:
+            for _ in range(times):
+                with http.stream("POST", server.url_for("/x"), json={}) as response:
+                    next(response.iter_bytes())
+            server.wait_for(lambda server: server.connections_open == 0)
+            return len(os.listdir("/proc/self/fd"))
+
+        assert give_up(30) <= give_up(3) + 3
+
+
+def test_nothing_of_httpx_or_an_sdk_is_imported_for_it() -> None:
+    program = """
+import sys, steadycall
+steadycall.Transport(); steadycall.AsyncTransport(); steadycall.wrap
+found = {name.partition(".")[0] for name in sys.modules}
+print(sorted(found & {"httpx", "httpx2", "openai", "anthropic", "groq", "google", "mistralai", "asyncio"}))
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
