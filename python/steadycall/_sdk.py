@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Client = TypeVar("Client")
 
+_GENERATED = ("SyncAPIClient", "AsyncAPIClient")
 KNOWN = "a client of openai, anthropic, groq, google-genai (genai.Client) or mistralai"
 
 
@@ -41,11 +42,10 @@ def wrap(client: Client, policy: Policy | BoundPolicy | None = None, **options: 
         ConfigError: no client of a known SDK, or an option that makes no sense.
     """
     for cls in type(client).__mro__:
-        copy = COPIES.get((cls.__module__.partition(".")[0], cls.__name__))
-        if copy is not None:
-            return copy(client, policy, options)  # type: ignore[no-any-return]  # each gives what it was given
-    name = f"{type(client).__module__}.{type(client).__qualname__}"
-    raise ConfigError("client", name, KNOWN)
+        for package, name, copy in COPIES:
+            if cls.__name__ == name and f"{cls.__module__}.".startswith(f"{package}."):
+                return copy(client, policy, options)  # type: ignore[no-any-return]  # each gives what it was given
+    raise ConfigError("client", f"{type(client).__module__}.{type(client).__qualname__}", KNOWN)
 
 
 def stainless(client: Any, policy: Any, options: Any) -> Any:
@@ -115,17 +115,9 @@ def family_below(http_client: object) -> Any:
     raise ConfigError("client", f"one over {type(http_client).__module__}", "a client over httpx or httpx2")
 
 
-COPIES: dict[tuple[str, str], Any] = {
-    ("openai", "OpenAI"): stainless,
-    ("openai", "AsyncOpenAI"): stainless,
-    ("anthropic", "Anthropic"): stainless,
-    ("anthropic", "AsyncAnthropic"): stainless,
-    ("anthropic", "AnthropicBedrock"): stainless,
-    ("anthropic", "AsyncAnthropicBedrock"): stainless,
-    ("anthropic", "AnthropicVertex"): stainless,
-    ("anthropic", "AsyncAnthropicVertex"): stainless,
-    ("groq", "Groq"): stainless,
-    ("groq", "AsyncGroq"): stainless,
-    ("google", "Client"): genai,
-    ("mistralai", "Mistral"): mistral,
-}
+# The package, a class that all its clients descend from, and how they are copied.
+COPIES: list[tuple[str, str, Any]] = [
+    *((package, name, stainless) for package in ("openai", "anthropic", "groq") for name in _GENERATED),
+    ("google.genai", "Client", genai),
+    ("mistralai", "Mistral", mistral),
+]

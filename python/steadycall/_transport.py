@@ -102,7 +102,7 @@ class Transport(_Base):
         clock: an object with ``now()`` or a callable, in seconds; ``None`` is the monotonic clock.
         rng: a seed or a ``random.Random`` for the waits.
         on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``.
-        on_end: told each request once, as a ``CallRecord``.
+        on_end: told each request once, as a ``CallRecord``: of a stream when its first content came.
 
     Raises:
         ConfigError: a value that makes no sense.

@@ -27,6 +27,8 @@ STAINLESS = [
     openai.AsyncAzureOpenAI(api_key="k", api_version="v", azure_endpoint="https://a.test", max_retries=7),
     anthropic.Anthropic(api_key="k", max_retries=7),
     anthropic.AsyncAnthropic(api_key="k", max_retries=7),
+    anthropic.AnthropicVertex(region="eu", project_id="p", access_token="t", max_retries=7),
+    anthropic.AsyncAnthropicFoundry(resource="r", api_key="k", max_retries=7),
     groq.Groq(api_key="k", max_retries=7),
     groq.AsyncGroq(api_key="k", max_retries=7),
 ]
@@ -37,7 +39,8 @@ def test_a_copy_has_no_retries_of_its_own_and_is_otherwise_the_client(client: An
     copy = steadycall.wrap(client)
     assert type(copy) is type(client)
     assert (copy.max_retries, client.max_retries) == (0, 7)
-    assert (copy.api_key, copy.base_url, copy.timeout) == (client.api_key, client.base_url, client.timeout)
+    assert (copy.base_url, copy.timeout) == (client.base_url, client.timeout)
+    assert getattr(copy, "api_key", None) == getattr(client, "api_key", None)
     transport = copy._client._transport
     is_async = type(client).__name__.startswith("Async")
     assert isinstance(transport, steadycall.AsyncTransport if is_async else steadycall.Transport)
@@ -82,6 +85,12 @@ def test_an_unknown_client_is_refused_by_name(client: Any) -> None:
     with pytest.raises(steadycall.ConfigError, match="google-genai") as found:
         steadycall.wrap(client)
     assert type(client).__qualname__ in str(found.value)
+
+
+def test_a_client_of_another_package_under_the_same_roof_is_refused() -> None:
+    storage = type("Client", (), {"__module__": "google.cloud.storage.client"})
+    with pytest.raises(steadycall.ConfigError, match="google.cloud.storage"):
+        steadycall.wrap(storage())
 
 
 def test_the_client_of_a_subclass_is_copied_as_one(fake_sleep: FakeSleep, llm_server: FakeServer) -> None:
