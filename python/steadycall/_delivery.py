@@ -143,13 +143,16 @@ class Delivery:
             return Good(answer, [], whole=False)
         if says_json(answer.headers):
             content = await answer.read(WHOLE)
+            if self.request.method == "GET":
+                # A record that was asked for may tell of a failure long past.
+                return Good(answer, [content], whole=True)
             found = judge(answer.status, answer.headers, content, self.url, time.time(), self.statuses)
             # What is shown as it came is the client's to judge: a blocked prompt, a finish reason.
             if found is not None and found[1] is not None:
                 return Bad(found[0], answer=answer, body=content, shown=found[1])
             return Good(answer, [content], whole=True)
         opening = StreamOpening.of(answer.status, answer.headers, self.url, time.time(), self.statuses)
-        if opening is None or not self.hold:
+        if opening is None or not self.hold or self.request.method == "GET":
             return Good(answer, [], whole=False)
         return await self.open_stream(answer, opening)
 

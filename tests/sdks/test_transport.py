@@ -137,6 +137,17 @@ def test_answers_arrive_decoded_whatever_they_are(
     assert len(llm_server.requests) == 4
 
 
+def test_a_record_of_a_failure_long_past_is_a_good_answer_to_who_asked_for_it(
+    front: Front, carried: dict[str, Any], fake_sleep: FakeSleep, llm_server: FakeServer
+) -> None:
+    failed = {"id": "r", "object": "response", "status": "failed", "error": {"code": "server_error", "message": "x"}}
+    llm_server.answer("/x", Answer(json=failed, truncate=9), Answer(json=failed))
+    response = front.send("GET", llm_server.url_for("/x"), Policy(tries=2), **carried)
+    assert (response.status_code, response.json(), len(llm_server.requests)) == (200, failed, 2)
+    response = front.send("POST", llm_server.url_for("/x"), Policy(tries=2), **carried)
+    assert (response.status_code, len(llm_server.requests)) == (500, 4)
+
+
 def test_an_error_body_that_is_cut_short_is_still_that_error(
     front: Front, fake_sleep: FakeSleep, llm_server: FakeServer
 ) -> None:

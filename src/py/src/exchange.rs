@@ -62,7 +62,7 @@ impl Exchange {
         method: &str,
         url: &Bound<'_, PyAny>,
         headers: &Bound<'_, PyAny>,
-        body: Vec<u8>,
+        body: &[u8],
         timeout: &Bound<'_, PyAny>,
         proxy: &Bound<'_, PyAny>,
         ca_bundle: &Bound<'_, PyAny>,
@@ -74,7 +74,7 @@ impl Exchange {
         let (route, _) = options::route(&target, proxy, ca_bundle)?;
         let mut all = HeaderMap::new();
         convert::headers(headers, &mut all)?;
-        let request = Request { uri: target.uri.clone(), headers: all, body: Bytes::from(body) };
+        let request = Request { uri: target.uri.clone(), headers: all, body: Bytes::copy_from_slice(body) };
         let timeouts = convert::timeouts(timeout)?;
         Ok(Self {
             method: Method::from_bytes(method.as_bytes()).map_err(|_| shown())?,
