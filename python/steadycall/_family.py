@@ -82,11 +82,12 @@ def family_of(request: Any) -> Family:
     Raises:
         ConfigError: it is of neither.
     """
-    name = type(request).__module__.partition(".")[0]
-    module = sys.modules.get(name)
-    if not hasattr(module, "SyncByteStream") or not hasattr(module, "Response"):
-        raise ConfigError("request", f"one of {name}", "a request of httpx or httpx2")
-    return _family(name, module)
+    for cls in type(request).__mro__:
+        name = cls.__module__.partition(".")[0]
+        module = sys.modules.get(name)
+        if hasattr(module, "SyncByteStream") and hasattr(module, "Response"):
+            return _family(name, module)
+    raise ConfigError("request", f"one of {type(request).__module__}", "a request of httpx or httpx2")
 
 
 def _family(name: str, module: Any) -> Family:

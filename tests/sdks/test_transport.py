@@ -294,6 +294,13 @@ def test_a_stall_in_the_opening_is_tried_again_and_one_after_it_is_told(front: F
         assert len(server.requests) == 2
 
 
+def test_a_stream_without_any_content_is_an_error_when_tries_are_spent(front: Front, fake_sleep: FakeSleep) -> None:
+    with FakeServer(sse(ROLE)) as server:
+        error = fault(front, server.url_for("/x"), "RemoteProtocolError", Policy(tries=2))
+        assert isinstance(error, steadycall.ReadError)
+        assert len(server.requests) == 2
+
+
 def test_lines_of_json_are_a_stream_too(front: Front, fake_sleep: FakeSleep) -> None:
     kind = {"content-type": "application/x-ndjson"}
     opening = '{"message": {"role": "assistant", "content": ""}, "done": false}\n'
@@ -402,6 +409,16 @@ def test_something_that_is_no_request_of_httpx_is_refused_by_name() -> None:
 
     with pytest.raises(steadycall.ConfigError, match="httpx or httpx2"):
         Transport().handle_request(Odd())
+
+
+def test_a_request_of_a_class_of_ones_own_is_of_its_parents_family(front: Front, llm_server: FakeServer) -> None:
+    class Mine(front.family.Request):  # type: ignore[name-defined, misc]
+        pass
+
+    llm_server.answer("/x", Answer(json={}))
+    request = Mine("POST", llm_server.url_for("/x"), json={})
+    sent = Transport().handle_request if front.mode == SYNC else AsyncTransport().handle_async_request
+    assert isinstance(done(sent, request), front.family.Response)
 
 
 def test_both_pairs_of_context_managers_close_the_inner_transport(front: Front) -> None:

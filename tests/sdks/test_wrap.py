@@ -89,7 +89,7 @@ def test_an_unknown_client_is_refused_by_name(client: Any) -> None:
 
 def test_a_client_of_another_package_under_the_same_roof_is_refused() -> None:
     storage = type("Client", (), {"__module__": "google.cloud.storage.client"})
-    with pytest.raises(steadycall.ConfigError, match="google.cloud.storage"):
+    with pytest.raises(steadycall.ConfigError, match=r"google\.cloud\.storage"):
         steadycall.wrap(storage())
 
 
