@@ -120,7 +120,8 @@ impl Policy {
     }
 }
 
-fn count(field: &'static str, value: i64) -> Result<u32, ConfigError> {
+/// Checks a number of things of which there is at least one.
+pub fn count(field: &'static str, value: i64) -> Result<u32, ConfigError> {
     let bad = || ConfigError { field, value: value.to_string(), allowed: "a whole number of at least 1" };
     u32::try_from(value).ok().filter(|count| *count >= 1).ok_or_else(bad)
 }
@@ -130,7 +131,8 @@ fn optional_count(field: &'static str, value: Option<i64>) -> Result<Option<u32>
     value.map(|value| count(field, value)).transpose().map_err(or_none)
 }
 
-fn share(field: &'static str, value: f64) -> Result<f64, ConfigError> {
+/// Checks a share of a whole.
+pub fn share(field: &'static str, value: f64) -> Result<f64, ConfigError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(value);
     }
