@@ -20,5 +20,7 @@ pub mod window;
 pub mod level;
 pub mod line;
 pub mod keys;
+pub mod budget;
+pub mod slots;
 pub mod event;
 pub mod call;
