@@ -22,5 +22,7 @@ pub mod line;
 pub mod keys;
 pub mod budget;
 pub mod slots;
+pub mod ceiling;
+pub mod remaining;
 pub mod event;
 pub mod call;
