@@ -2,13 +2,21 @@
 //!
 //! A token bucket in whole numbers. One token is 60,000,000,000 drops, so that a rate of `n` a minute is exactly `n`
 //! drops each nanosecond: nothing is rounded, and a bucket asked a million times drifts by nothing.
+//!
+//! Giving back is where a bucket is easily cheated: while 30 lay with somebody, the bucket filled up, and the 30 would
+//! have flown over had they been in it. So only what there was room for all the time since comes back, and the law
+//! holds that over any time no more is taken, net of what came back, than the rate times that time and one burst.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::time::Moment;
 
 /// Drops in a token: the nanoseconds of a minute.
 const DROPS: i128 = 60_000_000_000;
+
+/// Peaks that are remembered, at most; more are told apart more coarsely, to the taker's loss.
+const MOST_PEAKS: usize = 32;
 
 /// How fast a bucket fills, and how much it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +33,14 @@ pub struct Level {
     rate: Rate,
     drops: i128,
     at: Moment,
+    /// How full it was before something was taken out: latest last, and none lower than a later one.
+    peaks: VecDeque<(Moment, i128)>,
 }
 
 impl Level {
     /// A full bucket.
     pub fn full(rate: Rate, now: Moment) -> Self {
-        Self { rate, drops: drops(rate.burst.into()), at: now }
+        Self { rate, drops: drops(rate.burst.into()), at: now, peaks: VecDeque::new() }
     }
 
     /// How fast it fills, and how much it holds.
@@ -69,24 +79,55 @@ impl Level {
     /// Takes `amount`, whatever is there: what is missing is a debt.
     pub fn take(&mut self, amount: u64, now: Moment) {
         self.fill(now);
+        self.remember(now);
         self.drops = self.drops.saturating_sub(drops(amount.into()));
     }
 
-    /// Gives `amount` back.
-    pub fn give(&mut self, amount: u64, now: Moment) {
+    /// Gives back of `amount`, taken at `taken`, what there was room for all the time since.
+    pub fn give(&mut self, amount: u64, taken: Moment, now: Moment) {
         self.fill(now);
-        self.drops = self.drops.saturating_add(drops(amount.into())).min(drops(self.rate.burst.into()));
+        let since = self.peaks.partition_point(|(when, _)| *when <= taken);
+        let peak = self.peaks.get(since).map_or(self.drops, |(_, peak)| self.drops.max(*peak));
+        let room = drops(self.rate.burst.into()).saturating_sub(peak).max(0);
+        let back = drops(amount.into()).min(room);
+        self.drops = self.drops.saturating_add(back);
+        // It is now as if that had never been taken: it was fuller by so much ever since.
+        self.peaks.iter_mut().skip(since).for_each(|(_, peak)| *peak = peak.saturating_add(back));
+        if let Some((_, raised)) = self.peaks.get(since).copied() {
+            let higher = self.peaks.partition_point(|(when, peak)| *when <= taken && *peak > raised);
+            self.peaks.drain(higher..since);
+        }
     }
 
     /// Pours out what is above `left`; never in.
     pub fn lower(&mut self, left: u64, now: Moment) {
         self.fill(now);
+        self.remember(now);
         self.drops = self.drops.min(drops(left.into()));
     }
 
     fn fill(&mut self, now: Moment) {
         self.drops = self.drops_at(now);
         self.at = self.at.max(now);
+    }
+
+    fn remember(&mut self, now: Moment) {
+        while self.peaks.back().is_some_and(|(_, peak)| *peak <= self.drops) {
+            self.peaks.pop_back();
+        }
+        self.peaks.push_back((now, self.drops));
+        if self.peaks.len() > MOST_PEAKS {
+            // Of each two, the higher peak at the later time: room is underrated, never overrated.
+            let pairs = self.peaks.len() / 2;
+            for pair in 0..pairs {
+                self.peaks[pair] = (self.peaks[2 * pair + 1].0, self.peaks[2 * pair].1);
+            }
+            let odd = self.peaks.len() % 2;
+            if odd == 1 {
+                self.peaks[pairs] = self.peaks[2 * pairs];
+            }
+            self.peaks.truncate(pairs + odd);
+        }
     }
 
     fn drops_at(&self, now: Moment) -> i128 {
@@ -123,10 +164,25 @@ mod tests {
         let mut level = fresh(60, 2);
         level.take(5, at(0));
         assert_eq!(level.wait(1, 0, at(0), at(0)), Duration::from_secs(4));
-        level.give(100, at(0));
+        level.give(5, at(0), at(0));
         assert!(level.fits(2, at(0)));
         level.take(2, at(0));
         assert!(!level.fits(1, at(999_999_999)) && level.fits(1, at(1_000_000_000)));
+    }
+
+    #[test]
+    fn what_would_have_flown_over_does_not_come_back() {
+        let mut level = fresh(60, 50);
+        level.take(30, at(0));
+        level.take(50, at(30_000_000_000));
+        level.give(30, at(0), at(30_000_000_000));
+        assert!(!level.fits(1, at(30_000_000_000)));
+        // Two share the room: 25 in all, not each.
+        let mut level = fresh(60, 50);
+        (0..2).for_each(|_| level.take(25, at(0)));
+        level.take(25, at(25_000_000_000));
+        (0..2).for_each(|_| level.give(25, at(0), at(25_000_000_000)));
+        assert!(level.fits(25, at(25_000_000_000)) && !level.fits(26, at(25_000_000_000)));
     }
 
     #[test]
@@ -178,6 +234,35 @@ mod tests {
             }
             let flown_in = u128::from(per_minute) * u128::from(time) / 60_000_000_000;
             prop_assert!(level.fits(flown_in as u64, at(time)) && !level.fits(flown_in as u64 + 1, at(time)));
+        }
+
+        #[test]
+        fn over_any_time_no_more_is_taken_than_the_rate_and_one_burst(
+            steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>(), 0..3_000u64, 0..50u64), 1..150),
+        ) {
+            let mut level = fresh(600, 50);
+            let (mut time, mut taken): (u64, Vec<(u64, u64)>) = (0, Vec::new());
+            let moment = |millis: u64| at(1_000_000 * millis);
+            for (gives, which, passed, amount) in steps {
+                time += if amount % 3 == 0 { passed } else { 0 };
+                if gives && !taken.is_empty() {
+                    let index = which.index(taken.len());
+                    let (when, held) = &mut taken[index];
+                    let back = amount.min(*held);
+                    level.give(back, moment(*when), moment(time));
+                    *held -= back;
+                } else if level.fits(amount, moment(time)) {
+                    level.take(amount, moment(time));
+                    taken.push((time, amount));
+                }
+            }
+            for (from, _) in &taken {
+                for (to, _) in taken.iter().filter(|(to, _)| to >= from) {
+                    let within: u64 =
+                        taken.iter().filter(|(when, _)| from <= when && when <= to).map(|(_, held)| held).sum();
+                    prop_assert!(within * 100 <= (to - from) + 50 * 100);
+                }
+            }
         }
 
         #[test]
