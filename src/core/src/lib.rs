@@ -24,5 +24,6 @@ pub mod budget;
 pub mod slots;
 pub mod ceiling;
 pub mod remaining;
+pub mod bucket;
 pub mod event;
 pub mod call;

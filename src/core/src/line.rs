@@ -118,6 +118,11 @@ impl<T> Line<T> {
         self.waiting
     }
 
+    /// Whether nobody holds a ticket, in the line or called up from it.
+    pub fn is_empty(&self) -> bool {
+        self.places.len() == self.free.len()
+    }
+
     /// What is held for each in the line, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let mut index = self.first;
@@ -189,6 +194,8 @@ mod tests {
             for ticket in called {
                 prop_assert!(!line.is_waiting(ticket) && line.remove(ticket).is_some());
             }
+            model.into_iter().for_each(|(ticket, _)| assert!(line.remove(ticket).is_some()));
+            prop_assert!(line.is_empty());
         }
     }
 }

@@ -63,7 +63,9 @@ fn axis(name: &str, dialect: Dialect) -> Option<Axis> {
         // By the month of a trial.
         (Dialect::Cohere, "x-trial-endpoint-call-remaining") => Some(Axis::Requests),
         // By the minute: OpenAI, Azure, Mistral and those who speak like OpenAI.
-        (_, "x-ratelimit-remaining-requests" | "x-ratelimit-remaining-requests-minute") => Some(Axis::Requests),
+        (_, "x-ratelimit-remaining-requests" | "x-ratelimit-remaining-requests-minute") => {
+            Some(Axis::Requests)
+        }
         (_, "x-ratelimit-remaining-tokens" | "x-ratelimit-remaining-tokens-minute") => Some(Axis::Tokens),
         (_, "x-ratelimit-remaining-project-tokens") => Some(Axis::Tokens),
         // By a window of their own, but always requests.
@@ -118,6 +120,9 @@ mod tests {
         for value in ["", "many", "1.5", "99999999999999999999999999"] {
             assert_eq!(read(Dialect::OpenAi, &[("x-ratelimit-remaining-tokens", value)]), [None, None]);
         }
-        assert_eq!(read(Dialect::Generic, &[("x-ratelimit-remaining", "3"), ("é-ratelimit-ab", "1")]), [None; 2]);
+        assert_eq!(
+            read(Dialect::Generic, &[("x-ratelimit-remaining", "3"), ("é-ratelimit-ab", "1")]),
+            [None; 2]
+        );
     }
 }
