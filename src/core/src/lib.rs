@@ -25,5 +25,7 @@ pub mod slots;
 pub mod ceiling;
 pub mod remaining;
 pub mod bucket;
+pub mod adaptive;
+pub mod breaker;
 pub mod event;
 pub mod call;
