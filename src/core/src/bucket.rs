@@ -14,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::keys::{Key, Keyed, MOST_KEYS};
 use crate::level::{Level, Rate};
 use crate::line::{Line, Ticket};
-use crate::policy::{ConfigError, count};
+use crate::policy::{ConfigError, optional_count};
 use crate::remaining::Remaining;
 use crate::time::{Deadline, Moment, seconds};
 
@@ -51,12 +51,10 @@ impl RateLimit {
         burst: Option<i64>,
         oversized: Oversized,
     ) -> Result<Self, ConfigError> {
-        let per_minute = |field, value: Option<i64>| {
-            value.map(|value| count(field, value).map(u64::from)).transpose().map_err(or_none)
-        };
-        let requests = per_minute("requests_per_minute", requests_per_minute)?;
-        let tokens = per_minute("tokens_per_minute", tokens_per_minute)?;
-        let burst = per_minute("burst", burst)?;
+        let checked = |field, value| optional_count(field, value).map(|count| count.map(u64::from));
+        let requests = checked("requests_per_minute", requests_per_minute)?;
+        let tokens = checked("tokens_per_minute", tokens_per_minute)?;
+        let burst = checked("burst", burst)?;
         let whole = requests.or(tokens).unwrap_or(1);
         let rate = |per_minute: u64| {
             let share = burst.map_or(per_minute, |burst| per_minute.saturating_mul(burst).div_ceil(whole));
@@ -64,10 +62,6 @@ impl RateLimit {
         };
         Ok(Self { requests: requests.map(rate), tokens: tokens.map(rate), oversized })
     }
-}
-
-fn or_none(error: ConfigError) -> ConfigError {
-    ConfigError { allowed: "a whole number of at least 1, or None", ..error }
 }
 
 /// What somebody asks for.
@@ -85,14 +79,8 @@ pub struct Ask {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reserved {
     tokens: u64,
-    at: Moment,
-}
-
-impl Reserved {
     /// When it was taken: when its call may go.
-    pub fn at(&self) -> Moment {
-        self.at
-    }
+    pub at: Moment,
 }
 
 /// Why a call may not go at all.
@@ -106,6 +94,8 @@ pub enum Refusal {
     Oversized,
     /// When its deadline passed in line.
     Late,
+    /// When it would have to wait, and no more may.
+    NoRoom,
 }
 
 /// What becomes of somebody who asks.
@@ -162,8 +152,15 @@ impl<W: Clone> Buckets<W> {
         Self { limit, backoff, keyed: Keyed::new(MOST_KEYS) }
     }
 
-    /// Asks for the way. `waker` reaches who asks, if they must wait.
-    pub fn admit(&mut self, key: &Key, ask: Ask, waker: impl FnOnce() -> W, now: Moment) -> Admission {
+    /// Asks for the way. `room` tells whether one more may wait, and `waker` reaches who asks if they must.
+    pub fn admit(
+        &mut self,
+        key: &Key,
+        ask: Ask,
+        room: bool,
+        waker: impl FnOnce() -> W,
+        now: Moment,
+    ) -> Admission {
         let limit = self.limit;
         let bucket = self.keyed.entry(key, |held| !held.line.is_empty(), || Bucket::full(limit, now));
         let oversized = bucket.tokens.as_ref().is_some_and(|level| level.is_oversized(ask.tokens));
@@ -176,6 +173,9 @@ impl<W: Clone> Buckets<W> {
         }
         if wait.is_zero() && bucket.line.waiting() == 0 {
             return Admission::Admitted(bucket.take(ask.tokens, now));
+        }
+        if !room {
+            return Admission::Refused(Refusal::NoRoom);
         }
         bucket.ahead += u128::from(ask.tokens);
         let ticket = bucket.line.join(Waiter { ask, waker: waker(), reserved: None });
@@ -433,12 +433,12 @@ mod tests {
     #[test]
     fn the_first_in_line_keeps_the_timer_and_calls_the_next() {
         let (mut buckets, key) = buckets(limit(Some(60), None, 1));
-        go(buckets.admit(&key, ask(0), || 0, at(0)));
-        let (first, until) = wait(buckets.admit(&key, ask(0), || 1, at(0)));
-        let (second, never) = wait(buckets.admit(&key, ask(0), || 2, at(0)));
+        go(buckets.admit(&key, ask(0), true, || 0, at(0)));
+        let (first, until) = wait(buckets.admit(&key, ask(0), true, || 1, at(0)));
+        let (second, never) = wait(buckets.admit(&key, ask(0), true, || 2, at(0)));
         assert_eq!((until, never), (Deadline::At(at(1_000)), Deadline::Never));
         let (admission, wake) = buckets.next(&key, first, at(1_000));
-        assert_eq!((go(admission).at(), wake), (at(1_000), vec![2]));
+        assert_eq!((go(admission).at, wake), (at(1_000), vec![2]));
         let (admission, wake) = buckets.next(&key, second, at(1_000));
         assert_eq!((wait(admission).1, wake), (Deadline::At(at(2_000)), vec![]));
     }
@@ -446,21 +446,21 @@ mod tests {
     #[test]
     fn a_call_that_cannot_make_it_is_refused_at_once_with_the_wait() {
         let (mut buckets, key) = buckets(limit(Some(60), None, 1));
-        go(buckets.admit(&key, by(0, 1), || 0, at(0)));
-        wait(buckets.admit(&key, by(0, 1_001), || 1, at(0)));
+        go(buckets.admit(&key, by(0, 1), true, || 0, at(0)));
+        wait(buckets.admit(&key, by(0, 1_001), true, || 1, at(0)));
         // One is ahead, so two seconds pass; a deadline at that very moment is too early.
         let refused = Admission::Refused(Refusal::TooSlow(Duration::from_secs(2)));
-        assert_eq!(buckets.admit(&key, by(0, 2_000), || 2, at(0)), refused);
-        wait(buckets.admit(&key, by(0, 2_001), || 3, at(0)));
+        assert_eq!(buckets.admit(&key, by(0, 2_000), true, || 2, at(0)), refused);
+        wait(buckets.admit(&key, by(0, 2_001), true, || 3, at(0)));
     }
 
     #[test]
     fn usage_above_the_estimate_is_a_debt_and_below_it_lets_the_next_go() {
         let (mut buckets, key) = buckets(limit(None, Some(60), 10));
-        let dear = go(buckets.admit(&key, ask(4), || 0, at(0)));
-        let cheap = go(buckets.admit(&key, ask(6), || 1, at(0)));
+        let dear = go(buckets.admit(&key, ask(4), true, || 0, at(0)));
+        let cheap = go(buckets.admit(&key, ask(6), true, || 1, at(0)));
         assert_eq!(buckets.settle(&key, dear, 9, at(0)), [0; 0]);
-        let (next, until) = wait(buckets.admit(&key, ask(1), || 2, at(0)));
+        let (next, until) = wait(buckets.admit(&key, ask(1), true, || 2, at(0)));
         assert_eq!(until, Deadline::At(at(6_000)));
         assert_eq!(buckets.settle(&key, cheap, 0, at(0)), [2]);
         go(buckets.next(&key, next, at(0)).0);
@@ -469,8 +469,8 @@ mod tests {
     #[test]
     fn a_request_that_was_not_sent_costs_nothing() {
         let (mut buckets, key) = buckets(limit(Some(60), Some(60), 1));
-        let reserved = go(buckets.admit(&key, ask(1), || 0, at(0)));
-        let (next, _) = wait(buckets.admit(&key, ask(1), || 1, at(0)));
+        let reserved = go(buckets.admit(&key, ask(1), true, || 0, at(0)));
+        let (next, _) = wait(buckets.admit(&key, ask(1), true, || 1, at(0)));
         assert_eq!(buckets.refund(&key, reserved, at(0)), [1]);
         go(buckets.next(&key, next, at(0)).0);
     }
@@ -478,41 +478,41 @@ mod tests {
     #[test]
     fn a_larger_request_than_the_bucket_goes_when_it_is_full_or_not_at_all() {
         let (mut passing, key) = buckets(limit(None, Some(60), 10));
-        go(passing.admit(&key, ask(70), || 0, at(0)));
-        assert_eq!(wait(passing.admit(&key, ask(1), || 1, at(0))).1, Deadline::At(at(61_000)));
+        go(passing.admit(&key, ask(70), true, || 0, at(0)));
+        assert_eq!(wait(passing.admit(&key, ask(1), true, || 1, at(0))).1, Deadline::At(at(61_000)));
         let strict = RateLimit { oversized: Oversized::Refuse, ..limit(None, Some(60), 10) };
-        let refused = buckets(strict).0.admit(&key, ask(11), || 0, at(0));
+        let refused = buckets(strict).0.admit(&key, ask(11), true, || 0, at(0));
         assert_eq!(refused, Admission::Refused(Refusal::Oversized));
     }
 
     #[test]
     fn a_hint_pauses_all_who_share_the_bucket_and_is_looked_at_again_after_the_wait() {
         let (mut buckets, key) = buckets(RateLimit::default());
-        go(buckets.admit(&key, ask(0), || 0, at(0)));
+        go(buckets.admit(&key, ask(0), true, || 0, at(0)));
         assert_eq!(buckets.observe(&key, News::Limited(Some(5.0)), at(0), || 0.0, at(0)), [0; 0]);
-        let (first, until) = wait(buckets.admit(&key, ask(0), || 1, at(1)));
-        let (second, _) = wait(buckets.admit(&key, ask(0), || 2, at(1)));
+        let (first, until) = wait(buckets.admit(&key, ask(0), true, || 1, at(1)));
+        let (second, _) = wait(buckets.admit(&key, ask(0), true, || 2, at(1)));
         assert_eq!(until, Deadline::At(at(5_000)));
         assert_eq!(buckets.observe(&key, News::Limited(Some(9.0)), at(0), || 0.0, at(1_000)), [1, 2]);
         assert_eq!(wait(buckets.next(&key, first, at(5_000)).0).1, Deadline::At(at(10_000)));
         let (admission, wake) = buckets.next(&key, first, at(10_000));
-        assert_eq!((go(admission).at(), wake), (at(10_000), vec![2]));
+        assert_eq!((go(admission).at, wake), (at(10_000), vec![2]));
         go(buckets.next(&key, second, at(10_000)).0);
-        go(buckets.admit(&"other".into(), ask(0), || 3, at(1)));
+        go(buckets.admit(&"other".into(), ask(0), true, || 3, at(1)));
     }
 
     #[test]
     fn a_pause_that_nobody_can_wait_for_is_told_at_once() {
         let (mut buckets, key) = buckets(limit(Some(60), None, 1));
-        go(buckets.admit(&key, ask(0), || 0, at(0)));
-        let (first, _) = wait(buckets.admit(&key, by(0, 8_000), || 1, at(0)));
-        let (second, _) = wait(buckets.admit(&key, ask(0), || 2, at(0)));
+        go(buckets.admit(&key, ask(0), true, || 0, at(0)));
+        let (first, _) = wait(buckets.admit(&key, by(0, 8_000), true, || 1, at(0)));
+        let (second, _) = wait(buckets.admit(&key, ask(0), true, || 2, at(0)));
         assert_eq!(buckets.observe(&key, News::Limited(Some(60.0)), at(0), || 0.0, at(0)), [1, 2]);
         let paused = Admission::Refused(Refusal::Paused(Duration::from_secs(60)));
         assert_eq!(buckets.next(&key, first, at(0)), (paused, vec![2]));
         assert_eq!(wait(buckets.next(&key, second, at(0)).0).1, Deadline::At(at(60_000)));
         buckets.observe(&key, News::Limited(Some(60.1)), at(0), || 0.0, at(0));
-        let impatient = buckets.admit(&key, ask(0), || 3, at(0));
+        let impatient = buckets.admit(&key, ask(0), true, || 3, at(0));
         assert!(matches!(impatient, Admission::Refused(Refusal::Paused(_))), "{impatient:?}");
     }
 
@@ -539,21 +539,21 @@ mod tests {
     #[test]
     fn what_an_answer_says_is_left_only_lowers() {
         let (mut buckets, key) = buckets(limit(Some(60), Some(60), 10));
-        go(buckets.admit(&key, ask(0), || 0, at(0)));
+        go(buckets.admit(&key, ask(0), true, || 0, at(0)));
         buckets.observe_remaining(&key, Remaining { requests: Some(14_370), tokens: Some(2) }, at(0));
-        go(buckets.admit(&key, ask(2), || 1, at(0)));
-        assert_eq!(wait(buckets.admit(&key, ask(2), || 2, at(0))).1, Deadline::At(at(2_000)));
+        go(buckets.admit(&key, ask(2), true, || 1, at(0)));
+        assert_eq!(wait(buckets.admit(&key, ask(2), true, || 2, at(0))).1, Deadline::At(at(2_000)));
     }
 
     #[test]
     fn ten_thousand_waiters_come_and_go_without_a_trace() {
         let (mut buckets, key) = buckets(limit(Some(60), Some(60), 1));
-        go(buckets.admit(&key, ask(1), || 0, at(0)));
+        go(buckets.admit(&key, ask(1), true, || 0, at(0)));
         let tickets: Vec<Ticket> =
-            (0..10_000).map(|n| wait(buckets.admit(&key, ask(n), || n as usize, at(0))).0).collect();
+            (0..10_000).map(|n| wait(buckets.admit(&key, ask(n), true, || n as usize, at(0))).0).collect();
         tickets.iter().for_each(|ticket| drop(buckets.leave(&key, *ticket, at(0))));
         assert_eq!(buckets.leave(&key, tickets[0], at(0)), [0; 0]);
-        assert_eq!(wait(buckets.admit(&key, ask(1), || 1, at(0))).1, Deadline::At(at(1_000)));
+        assert_eq!(wait(buckets.admit(&key, ask(1), true, || 1, at(0))).1, Deadline::At(at(1_000)));
     }
 
     #[test]
@@ -582,7 +582,7 @@ mod tests {
             let mut gone: Vec<(u64, u64)> = Vec::new();
             for (number, (step, which, passed, tokens)) in steps.into_iter().enumerate() {
                 match step {
-                    0..=2 => match buckets.admit(&key, ask(tokens), || number, at(time)) {
+                    0..=2 => match buckets.admit(&key, ask(tokens), true, || number, at(time)) {
                         Admission::Admitted(reserved) => {
                             prop_assert!(waiting.is_empty());
                             open.push((reserved, tokens));
@@ -598,7 +598,7 @@ mod tests {
                         // The estimate was too high, or nothing was sent at all.
                         let (reserved, estimate) = open.swap_remove(which.index(open.len()));
                         let used = tokens.min(estimate);
-                        let when = reserved.at();
+                        let when = reserved.at;
                         if tokens > 40 {
                             buckets.refund(&key, reserved, at(time));
                         } else {
@@ -626,7 +626,7 @@ mod tests {
                 }
             }
             gone.extend(open.iter().map(|(reserved, tokens)| {
-                (reserved.at().since_origin().as_millis() as u64, *tokens)
+                (reserved.at.since_origin().as_millis() as u64, *tokens)
             }));
             for (from, _) in &gone {
                 for (to, _) in gone.iter().filter(|(to, _)| to >= from) {

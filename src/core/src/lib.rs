@@ -27,5 +27,7 @@ pub mod remaining;
 pub mod bucket;
 pub mod adaptive;
 pub mod breaker;
+pub mod passage;
+pub mod gates;
 pub mod event;
 pub mod call;

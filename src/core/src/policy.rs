@@ -126,7 +126,8 @@ pub fn count(field: &'static str, value: i64) -> Result<u32, ConfigError> {
     u32::try_from(value).ok().filter(|count| *count >= 1).ok_or_else(bad)
 }
 
-fn optional_count(field: &'static str, value: Option<i64>) -> Result<Option<u32>, ConfigError> {
+/// Checks a number of things that may be not limited at all.
+pub fn optional_count(field: &'static str, value: Option<i64>) -> Result<Option<u32>, ConfigError> {
     let or_none = |error| ConfigError { allowed: "a whole number of at least 1, or None", ..error };
     value.map(|value| count(field, value)).transpose().map_err(or_none)
 }

@@ -76,7 +76,7 @@ impl<W> Slots<W> {
 
     /// Asks for a slot. `waker` reaches who asks, if they must wait.
     pub fn admit(&mut self, deadline: Deadline, waker: impl FnOnce() -> W) -> Admission {
-        if self.line.waiting() == 0 && self.in_flight < self.max {
+        if self.is_free() {
             self.in_flight += 1;
             return Admission::Admitted(self.line.pass(Waiter { deadline, waker: None }));
         }
@@ -112,6 +112,11 @@ impl<W> Slots<W> {
     pub fn observe_limit(&mut self, max: u32, now: Moment) -> Vec<W> {
         self.max = max.max(1);
         self.call_up(now)
+    }
+
+    /// Whether who asks now need not wait.
+    pub fn is_free(&self) -> bool {
+        self.line.waiting() == 0 && self.in_flight < self.max
     }
 
     /// Calls in flight.
