@@ -88,8 +88,10 @@ pub struct Reserved {
 pub enum Refusal {
     /// When the flow is too slow for its deadline, which ends before this wait.
     TooSlow(Duration),
-    /// When a pause is longer than its deadline or its patience, by this wait.
+    /// When a pause does not end before its deadline, with this wait.
     Paused(Duration),
+    /// When a pause is longer than it would ever wait, with this wait.
+    PausedTooLong(Duration),
     /// When it is larger than the bucket, and such are refused.
     Oversized,
     /// When its deadline passed in line.
@@ -308,7 +310,9 @@ impl<W: Clone> Bucket<W> {
         let pause = self.paused_until.since(now);
         if left.is_some_and(|left| left.is_zero()) {
             Some(Refusal::Late)
-        } else if pause > ask.max_pause || left.is_some_and(|left| pause >= left) {
+        } else if pause > ask.max_pause {
+            Some(Refusal::PausedTooLong(wait))
+        } else if left.is_some_and(|left| !pause.is_zero() && pause >= left) {
             Some(Refusal::Paused(wait))
         } else if left.is_some_and(|left| wait >= left) {
             Some(Refusal::TooSlow(wait))
@@ -513,7 +517,7 @@ mod tests {
         assert_eq!(wait(buckets.next(&key, second, at(0)).0).1, Deadline::At(at(60_000)));
         buckets.observe(&key, News::Limited(Some(60.1)), at(0), || 0.0, at(0));
         let impatient = buckets.admit(&key, ask(0), true, || 3, at(0));
-        assert!(matches!(impatient, Admission::Refused(Refusal::Paused(_))), "{impatient:?}");
+        assert!(matches!(impatient, Admission::Refused(Refusal::PausedTooLong(_))), "{impatient:?}");
     }
 
     #[test]

@@ -253,6 +253,7 @@ impl<W: Clone> Gates<W> {
             bucket::Admission::Refused(why) => Some(Step::Refused(match why {
                 bucket::Refusal::TooSlow(wait) => Refusal::TooSlow(wait),
                 bucket::Refusal::Paused(wait) => Refusal::Paused(wait),
+                bucket::Refusal::PausedTooLong(wait) => Refusal::PausedTooLong(wait),
                 bucket::Refusal::Oversized => Refusal::Oversized,
                 bucket::Refusal::Late => Refusal::Late,
                 bucket::Refusal::NoRoom => Refusal::QueueFull,
@@ -294,7 +295,10 @@ impl<W: Clone> Gates<W> {
             return Step::Refused(Refusal::Late);
         }
         let pause = self.buckets.pause(&keys.bucket, now);
-        if pause > ask.max_pause || left.is_some_and(|left| !pause.is_zero() && pause >= left) {
+        if pause > ask.max_pause {
+            return Step::Refused(Refusal::PausedTooLong(pause));
+        }
+        if left.is_some_and(|left| !pause.is_zero() && pause >= left) {
             return Step::Refused(Refusal::Paused(pause));
         }
         if !pause.is_zero() {

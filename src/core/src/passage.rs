@@ -42,11 +42,13 @@ pub enum Refusal {
     CircuitOpen(Option<Duration>),
     /// When as many wait as may.
     QueueFull,
-    /// When the rate would make it wait beyond its deadline, by this wait.
+    /// When the rate lets it through no earlier than its deadline, with this wait.
     TooSlow(Duration),
-    /// When a pause lasts beyond its deadline or its patience, by this wait.
+    /// When a pause does not end before its deadline, with this wait.
     Paused(Duration),
-    /// When the day's tokens are spent, for so long; the longest wait there is if it is larger than all of them.
+    /// When a pause is longer than it would ever wait, with this wait.
+    PausedTooLong(Duration),
+    /// When the day's tokens are spent, with this wait; the longest there is for a request larger than all of them.
     TokensSpent(Duration),
     /// When it is larger than its bucket.
     Oversized,
