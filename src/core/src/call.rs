@@ -13,6 +13,8 @@ use crate::failure::{Failure, Kind, Reason, Sent};
 use crate::policy::Policy;
 use crate::time::{Deadline, Moment, seconds};
 
+pub use crate::stop::{Stage, StopReason};
+
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
@@ -41,35 +43,20 @@ pub enum End {
     GaveUp(StopReason),
 }
 
-/// Why a call ended without success.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StopReason {
-    /// When no retry can fix the failure, or the caller switched its retry off.
-    NotRetryable,
-    /// When every allowed attempt was made.
-    Tries,
-    /// When the requests this call may cost, or its layers share, are spent.
-    RequestBudget,
-    /// When every allowed answer failed its validation.
-    Validation,
-    /// When the server asked for a longer wait than `max_wait`.
-    HintTooLong,
-    /// When the deadline leaves no room for another attempt, or cut the last one.
-    Deadline(Stage),
-    /// When less than `min_attempt` would be left of the deadline.
-    MinAttempt(Stage),
+/// What a client knows around its calls, asked before a retry. A call on its own has nothing around it: `()`.
+pub trait Around {
+    /// How long an open breaker surely lets nothing through.
+    fn delay(&mut self, _now: Moment) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether the retry budget allows a retry after this failure; if so, it is paid.
+    fn admit_retry(&mut self, _failure: &Failure, _now: Moment) -> bool {
+        true
+    }
 }
 
-/// Where the deadline struck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// When it had passed before an attempt could start.
-    BeforeAttempt,
-    /// When it cut a running attempt.
-    Attempt,
-    /// When the wait would reach or pass it.
-    RetryDelay,
-}
+impl Around for () {}
 
 /// What came of one attempt.
 #[derive(Debug, Clone)]
@@ -146,8 +133,13 @@ impl Call {
 
     /// Told, in place of a report, that the layers around it refused the request after all: nothing was sent.
     pub fn refused(&mut self) {
+        self.refused_for(StopReason::RequestBudget);
+    }
+
+    /// Told the same, with the reason that ends the call.
+    pub fn refused_for(&mut self, why: StopReason) {
         self.number = self.number.saturating_sub(1);
-        self.state = State::Over(End::GaveUp(StopReason::RequestBudget));
+        self.state = State::Over(End::GaveUp(why));
     }
 
     /// How it is retried.
@@ -177,9 +169,15 @@ impl Call {
 
     /// What to do next. `draw` is asked only when a random wait is due, and must be uniform in [0, 1).
     pub fn next(&mut self, draw: impl FnOnce() -> f64, now: Moment) -> Step {
+        self.next_within(&mut (), draw, now)
+    }
+
+    /// The same for a call of a client, which is asked before a retry. It may lock as it is asked, and must let go
+    /// before it answers: `draw` may run code of the user's.
+    pub fn next_within(&mut self, around: &mut impl Around, draw: impl FnOnce() -> f64, now: Moment) -> Step {
         match std::mem::replace(&mut self.state, State::Ready) {
             State::Ready => self.start(now),
-            State::Failed(failure) => self.after_failure(&failure, draw, now),
+            State::Failed(failure) => self.after_failure(&failure, around, draw, now),
             // Asked again without a report: the same answer, so that a front may look twice.
             state @ (State::Running { .. } | State::Over(_)) => {
                 let step = match &state {
@@ -252,7 +250,13 @@ impl Call {
     }
 
     /// Rule 5: the reasons to give up, in their written-down order.
-    fn after_failure(&mut self, failure: &Failure, draw: impl FnOnce() -> f64, now: Moment) -> Step {
+    fn after_failure(
+        &mut self,
+        failure: &Failure,
+        around: &mut impl Around,
+        draw: impl FnOnce() -> f64,
+        now: Moment,
+    ) -> Step {
         if !self.may_retry(failure) {
             return self.finish(StopReason::NotRetryable);
         }
@@ -283,6 +287,12 @@ impl Call {
         let after = left.map(|left| left.saturating_sub(seconds(wait).unwrap_or(Duration::MAX)));
         if after.is_some_and(|after| after < self.policy.min_attempt) {
             return self.finish(StopReason::MinAttempt(Stage::RetryDelay));
+        }
+        if seconds(wait).is_none_or(|wait| around.delay(now) > wait) {
+            return self.finish(StopReason::BreakerOpen);
+        }
+        if !around.admit_retry(failure, now) {
+            return self.finish(StopReason::RetryBudget);
         }
         if hint.is_some() && self.policy.hint_jitter > 0.0 {
             let added = share(&mut draw) * self.policy.hint_jitter * wait;

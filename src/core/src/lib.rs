@@ -30,4 +30,5 @@ pub mod breaker;
 pub mod passage;
 pub mod gates;
 pub mod event;
+pub mod stop;
 pub mod call;

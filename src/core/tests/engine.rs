@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use steadycall_core::backoff::{Backoff, Backoffs};
-use steadycall_core::call::{Call, End, Report, Stage, Step, StopReason};
+use steadycall_core::call::{Around, Call, End, Report, Stage, Step, StopReason};
 use steadycall_core::failure::{Failure, Reason, Sent};
 use steadycall_core::hint::{Hint, Source};
+use steadycall_core::passage::Refusal;
 use steadycall_core::policy::Policy;
 use steadycall_core::time::{Deadline, Moment};
 
@@ -376,4 +377,61 @@ proptest! {
         prop_assert!(attempts <= allowed, "{attempts} of {allowed}");
         prop_assert!(matches!(end, End::GaveUp(_)));
     }
+}
+
+/// A client whose breaker is open for so long, and with so many retries left.
+struct Client {
+    open: Duration,
+    retries: u32,
+}
+
+impl Around for Client {
+    fn delay(&mut self, _now: Moment) -> Duration {
+        self.open
+    }
+
+    fn admit_retry(&mut self, _failure: &Failure, _now: Moment) -> bool {
+        let left = self.retries.checked_sub(1);
+        self.retries = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// What one call is told after a failure that waits half a second.
+fn after_one_failure(client: &mut Client, policy: Policy) -> Step {
+    let mut call = Call::new(Arc::new(policy), at(0.0));
+    call.next_within(client, || HALF, at(0.0));
+    call.record(report(Some(failed(Reason::ServerError))), at(0.0));
+    call.next_within(client, || HALF, at(0.0))
+}
+
+#[test]
+fn a_breaker_that_is_open_beyond_the_wait_ends_the_call_and_one_that_is_not_does_not() {
+    let mut client = Client { open: Duration::from_millis(501), retries: 9 };
+    assert_eq!(after_one_failure(&mut client, policy()), Step::Finish(gave_up(StopReason::BreakerOpen)));
+    client.open = Duration::from_millis(500);
+    assert_eq!(after_one_failure(&mut client, policy()), Step::Wait { seconds: 0.5 });
+}
+
+#[test]
+fn the_retry_budget_is_asked_last_so_that_nothing_is_paid_for_no_retry() {
+    let mut client = Client { open: Duration::from_secs(9), retries: 1 };
+    after_one_failure(&mut client, policy());
+    client.open = Duration::ZERO;
+    after_one_failure(&mut client, Policy { tries: 1, ..policy() });
+    after_one_failure(&mut client, Policy { deadline: Some(Duration::from_millis(500)), ..policy() });
+    assert_eq!(client.retries, 1);
+    assert_eq!(after_one_failure(&mut client, policy()), Step::Wait { seconds: 0.5 });
+    assert_eq!(after_one_failure(&mut client, policy()), Step::Finish(gave_up(StopReason::RetryBudget)));
+}
+
+#[test]
+fn an_attempt_that_the_gates_refused_is_none() {
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
+    call.next(|| HALF, at(0.0));
+    call.refused_for(Refusal::QueueFull.into());
+    assert_eq!(call.next(|| HALF, at(0.0)), Step::Finish(gave_up(StopReason::QueueFull)));
+    assert_eq!((call.records().len(), call.requests()), (0, 0));
+    let late = StopReason::from(Refusal::TooSlow(Duration::from_secs(9)));
+    assert_eq!(late, StopReason::Deadline(Stage::Queue));
 }

@@ -193,6 +193,9 @@ pub fn stop_reason(py: Python<'_>, stop: StopReason) -> PyResult<Bound<'_, PyAny
         StopReason::Validation => "VALIDATION",
         StopReason::Deadline(_) => "DEADLINE",
         StopReason::MinAttempt(_) => "MIN_ATTEMPT",
+        StopReason::BreakerOpen => "BREAKER_OPEN",
+        StopReason::QueueFull => "QUEUE_FULL",
+        StopReason::RetryBudget => "RETRY_BUDGET",
     };
     python::stop_reason(py)?.getattr(name)
 }
@@ -201,6 +204,7 @@ pub fn stop_reason(py: Python<'_>, stop: StopReason) -> PyResult<Bound<'_, PyAny
 pub const fn stage(stop: StopReason) -> Option<&'static str> {
     match stop {
         StopReason::Deadline(stage) | StopReason::MinAttempt(stage) => Some(match stage {
+            Stage::Queue => "queue",
             Stage::BeforeAttempt => "before_attempt",
             Stage::Attempt => "attempt",
             Stage::RetryDelay => "retry_delay",
@@ -260,6 +264,7 @@ pub fn stopped(call: &Call, stop: StopReason, last: Option<&Failure>) -> String 
             policy.max_wait
         ),
         StopReason::Deadline(Stage::Attempt) => "no time is left".to_owned(),
+        StopReason::Deadline(Stage::Queue) => "the deadline leaves no time to wait in the queue".to_owned(),
         StopReason::Deadline(Stage::BeforeAttempt) => "the deadline has passed".to_owned(),
         StopReason::Deadline(Stage::RetryDelay) => match asked {
             Some(asked) => format!("the server asks to wait {asked} s, longer than the deadline leaves"),
@@ -271,6 +276,9 @@ pub fn stopped(call: &Call, stop: StopReason, last: Option<&Failure>) -> String 
                 policy.min_attempt.as_secs_f64()
             )
         }
+        StopReason::BreakerOpen => "the circuit breaker is open".to_owned(),
+        StopReason::QueueFull => "the queue of waiting calls is full".to_owned(),
+        StopReason::RetryBudget => "the client's retry budget is used up".to_owned(),
     };
     match count {
         0 => why,
