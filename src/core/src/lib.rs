@@ -16,6 +16,7 @@ pub mod opening;
 pub mod backoff;
 pub mod policy;
 pub mod plan;
+pub mod estimate;
 pub mod window;
 pub mod level;
 pub mod line;
