@@ -14,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::keys::{Key, Keyed, MOST_KEYS};
 use crate::level::{Level, Rate};
 use crate::line::{Line, Ticket};
-use crate::policy::{ConfigError, optional_count};
+use crate::policy::{ConfigError, amount};
 use crate::remaining::Remaining;
 use crate::time::{Deadline, Moment, seconds};
 
@@ -51,10 +51,9 @@ impl RateLimit {
         burst: Option<i64>,
         oversized: Oversized,
     ) -> Result<Self, ConfigError> {
-        let checked = |field, value| optional_count(field, value).map(|count| count.map(u64::from));
-        let requests = checked("requests_per_minute", requests_per_minute)?;
-        let tokens = checked("tokens_per_minute", tokens_per_minute)?;
-        let burst = checked("burst", burst)?;
+        let requests = amount("requests_per_minute", requests_per_minute)?;
+        let tokens = amount("tokens_per_minute", tokens_per_minute)?;
+        let burst = amount("burst", burst)?;
         let whole = requests.or(tokens).unwrap_or(1);
         let rate = |per_minute: u64| {
             let share = burst.map_or(per_minute, |burst| per_minute.saturating_mul(burst).div_ceil(whole));

@@ -126,10 +126,17 @@ pub fn count(field: &'static str, value: i64) -> Result<u32, ConfigError> {
     u32::try_from(value).ok().filter(|count| *count >= 1).ok_or_else(bad)
 }
 
-/// Checks a number of things that may be not limited at all.
-pub fn optional_count(field: &'static str, value: Option<i64>) -> Result<Option<u32>, ConfigError> {
+fn optional_count(field: &'static str, value: Option<i64>) -> Result<Option<u32>, ConfigError> {
     let or_none = |error| ConfigError { allowed: "a whole number of at least 1, or None", ..error };
     value.map(|value| count(field, value)).transpose().map_err(or_none)
+}
+
+/// Checks an amount of which there is at least one, and which may be large or not limited at all.
+pub fn amount(field: &'static str, value: Option<i64>) -> Result<Option<u64>, ConfigError> {
+    let Some(value) = value else { return Ok(None) };
+    let bad =
+        || ConfigError { field, value: value.to_string(), allowed: "a whole number of at least 1, or None" };
+    u64::try_from(value).ok().filter(|amount| *amount >= 1).map(Some).ok_or_else(bad)
 }
 
 /// Checks a share of a whole.
