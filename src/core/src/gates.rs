@@ -11,9 +11,9 @@ use crate::adaptive::{Adaptive, Limit, Sign};
 use crate::backoff::Backoff;
 use crate::breaker::{Breakers, CircuitBreaker, Open, Permit, State, Verdict, verdict};
 use crate::bucket::{self, Buckets, News, RateLimit};
-use crate::budget::{Retries, RetryBudget};
+use crate::budget::{Retries, RetryBudget, spends};
 use crate::ceiling::{Ceiling, OnSpent, TokenBudget};
-use crate::failure::{Kind, Sent};
+use crate::failure::{Failure, Kind, Sent};
 use crate::keys::Key;
 use crate::passage::{After, Keys, Passage, Place, Refusal, Report, Step};
 use crate::slots::{self, ConcurrencyLimit, Slots, Turn};
@@ -82,9 +82,9 @@ impl<W: Clone> Gates<W> {
         self.retries.iter_mut().for_each(|retries| retries.observe_call(now));
     }
 
-    /// Whether one more retry may be made that `budget::spends` its share; if so, it is paid.
-    pub fn admit_retry(&mut self, now: Moment) -> bool {
-        self.retries.as_mut().is_none_or(|retries| retries.admit(now))
+    /// Whether the retry budget allows a retry after this failure; if so, it is paid.
+    pub fn admit_retry(&mut self, failure: &Failure, now: Moment) -> bool {
+        !spends(failure) || self.retries.as_mut().is_none_or(|retries| retries.admit(now))
     }
 
     /// How long an open circuit surely lets nothing of these keys through.

@@ -264,10 +264,13 @@ fn a_limit_that_adapts_comes_down_once_for_all_that_were_in_flight() {
 #[test]
 fn retries_are_paid_from_the_budget_of_all_calls() {
     let mut gates = gates(Config { retry_budget: Some(RetryBudget::default()), ..open() });
-    assert_eq!((0..20).filter(|_| gates.admit_retry(at(0))).count(), 10);
+    let sick = failed(Reason::ServerError, Some(500), None);
+    let asking = failed(Reason::ServerError, Some(503), Some(1.0));
+    assert_eq!((0..20).filter(|_| gates.admit_retry(&sick, at(0))).count(), 10);
     (0..5).for_each(|_| gates.observe_call(at(0)));
-    assert!(gates.admit_retry(at(0)) && !gates.admit_retry(at(0)));
-    assert!(Gates::<usize>::new(open(), at(0)).admit_retry(at(0)));
+    assert!(gates.admit_retry(&sick, at(0)) && !gates.admit_retry(&sick, at(0)));
+    assert!(gates.admit_retry(&asking, at(0)));
+    assert!(Gates::<usize>::new(open(), at(0)).admit_retry(&sick, at(0)));
 }
 
 /// One call as a driver sees it: asked when it is woken or when its moment comes, and at no other time.
