@@ -226,7 +226,7 @@ def test_net_and_py_neither_unwrap_nor_panic(crate: str) -> None:
     [
         ("http_call.rs", r"guarded\(py, [^|]*\|\| act\(&mut work\)\)"),
         ("options.rs", r"guarded\([^|]*\|\|\s*\{?\s*Self::checked\("),
-        ("classify.rs", r"guarded\(py, [^|]*\|\| Ok\(judge\(&answer\)\)\)"),
+        ("classify.rs", r"guarded\(py, [^|]*\|\| Ok\(classify_with\(&answer, statuses\)\)\)"),
         ("runtime.rs", r"catch_unwind\(AssertUnwindSafe\(\|\| runtime\.block_on\(work\)\)\)"),
     ],
 )

@@ -5,8 +5,12 @@ from __future__ import annotations
 from functools import partial, update_wrapper
 
 from ._errors import ConfigError
-from ._operation import BoundPolicy, name_of
+from ._hooks import AWAITED, YIELDS, code_flags
+from ._loop import running_loop
+from ._native import start
+from ._operation import UNFINISHED, BoundPolicy, name_of, refuse_unfinished
 from ._policy import Policy
+from ._scope import HERE, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +40,6 @@ if TYPE_CHECKING:
 
 HOOKS = ("validate", "sleep", "clock", "rng", "on_retry", "on_end")
 """What is no field of a policy but lent to its calls; the names ``Policy.bind`` takes."""
-
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # inspect.CO_GENERATOR and its like
 
 
 def retry(policy: Any = None, /, **options: Any) -> Any:
@@ -81,31 +83,68 @@ def _decorate(fn: Any, bound: BoundPolicy) -> Any:
         raise ConfigError("fn", f"a {type(fn).__name__}", f"the function itself: put retry below @{type(fn).__name__}")
     if not callable(fn):
         raise ConfigError("fn", repr(fn), "a function")
-    flags = _flags(fn)
-    if flags & (_GENERATOR | _ASYNC_GENERATOR):
+    flags = code_flags(fn)
+    if flags & YIELDS:
         raise ConfigError("fn", f"the generator function {name_of(fn)}", "a plain or a coroutine function")
-    if flags & _COROUTINE:
-        acall = bound.acall
-
-        async def retried(*args: Any, **kwargs: Any) -> Any:
-            return await acall(fn, *args, **kwargs)
-
-    else:
-        call = bound.call
-
-        def retried(*args: Any, **kwargs: Any) -> Any:
-            return call(fn, *args, **kwargs)
-
+    retried = _async(fn, bound) if flags & AWAITED else _sync(fn, bound)
     wrapper: Any = update_wrapper(retried, fn)
     wrapper.policy = bound.policy
     wrapper.retry_with = lambda **changes: _decorate(fn, bind(bound, changes))
     return wrapper
 
 
-def _flags(fn: Any) -> int:
-    """The code flags of a function, a method, a partial, or an object with ``__call__``."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    code = getattr(fn, "__code__", None) or getattr(getattr(type(fn), "__call__", None), "__code__", None)
-    marked = getattr(fn, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
-    return (code.co_flags if code is not None else 0) | (_COROUTINE if marked else 0)
+# A first attempt that succeeds, where nothing limits it, never meets the loop: most calls are such, and this is all
+# they cost. Whatever else happens goes to the loop, with the run that has begun.
+
+
+def _sync(fn: Any, bound: BoundPolicy) -> Any:
+    bound.require_plain()
+    plain, loop = bound._plain, bound._run
+    begin, begin_with = start, (bound._checked, None, bound._now, bound._draw)
+    here, enter, back = HERE.get, HERE.set, HERE.reset
+
+    def retried(*args: Any, **kwargs: Any) -> Any:
+        if not plain or here() is not None:
+            return loop(fn, args, kwargs)
+        run = begin(*begin_with)
+        token = enter(run)
+        try:
+            answer = fn(*args, **kwargs)
+            if answer.__class__ in UNFINISHED:
+                refuse_unfinished(fn, answer)
+            return answer
+        except (Exception, BaseExceptionGroup) as error:
+            failed = error
+        finally:
+            back(token)
+        try:
+            return loop(fn, args, kwargs, run, failed)
+        finally:
+            del failed  # an error holds this frame, which must not hold it
+
+    return retried
+
+
+def _async(fn: Any, bound: BoundPolicy) -> Any:
+    plain, loop = bound._plain, bound._arun
+    begin, begin_with = start, (bound._checked, None, bound._now, bound._draw)
+    here, enter = HERE.get, HERE.set
+
+    async def retried(*args: Any, **kwargs: Any) -> Any:
+        if not plain or here() is not None:
+            return await loop(fn, args, kwargs)
+        running_loop()
+        run = begin(*begin_with)
+        token = enter(run)
+        try:
+            return await fn(*args, **kwargs)
+        except (Exception, BaseExceptionGroup) as error:
+            failed = error
+        finally:
+            leave(token)
+        try:
+            return await loop(fn, args, kwargs, run, failed)
+        finally:
+            del failed  # an error holds this frame, which must not hold it
+
+    return retried

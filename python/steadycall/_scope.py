@@ -31,6 +31,14 @@ around = HERE.get
 """The layer a call begins in; ``None`` outside of any."""
 
 
+def leave(token: Token[Any]) -> None:
+    """Go back to the layer around."""
+    try:
+        HERE.reset(token)
+    except ValueError:
+        pass  # a coroutine or generator that the collector closes does so in another context, which knows nothing of us
+
+
 class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
     """Give everything within one deadline and one request budget: ``with scope(deadline=4.0, requests=6): ...``.
 
@@ -86,7 +94,7 @@ class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
     def __exit__(self, *_: object) -> None:
         self._ended = True
         if self._token is not None:
-            HERE.reset(self._token)
+            leave(self._token)
 
     async def __aenter__(self) -> scope:
         return self.__enter__()

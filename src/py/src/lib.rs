@@ -35,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(convert::seconds_or_none, module)?)?;
     module.add_function(wrap_pyfunction!(convert::count_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(convert::callback, module)?)?;
+    module.add_function(wrap_pyfunction!(run::start, module)?)?;
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
     json::register(module)?;

@@ -31,7 +31,10 @@ pub struct Run {
     clock: Clock,
     /// What the layers below may look at while a method works.
     bounds: Mutex<Bounds>,
-    state: Mutex<Option<Box<State>>>,
+    state: Mutex<Engine>,
+    draw: Option<Py<PyAny>>,
+    /// The attempt under way is paid for, and no layer below has made that request yet.
+    reserved: AtomicBool,
     /// Requests made by the layers below since the attempt began.
     below: AtomicU32,
     /// Requests of the attempts before.
@@ -49,12 +52,27 @@ struct Bounds {
     deadline: Deadline,
 }
 
+/// The engine is built when it has something to decide: most runs succeed at once, and nothing limits them.
+enum Engine {
+    Unbuilt,
+    Built(Box<State>),
+    Busy,
+}
+
 struct State {
     call: Call,
     draws: Draws,
     waiting: Option<(f64, Moment)>,
     last: Option<Failure>,
+    /// A layer below gave up on the last failure.
+    given_up_below: bool,
     stop: Option<StopReason>,
+}
+
+impl State {
+    fn new(call: Call, draws: Draws) -> Self {
+        Self { call, draws, waiting: None, last: None, given_up_below: false, stop: None }
+    }
 }
 
 #[pymethods]
@@ -70,21 +88,36 @@ impl Run {
         let py = policy.py();
         let policy = Arc::clone(&policy.get().policy);
         let clock = Clock::start(py, (!now.is_none()).then(|| now.clone().unbind()))?;
-        let begun = clock.now(py)?;
+        let begun = Moment::default();
         let around = Around::new(around);
-        let mut call = Call::new(Arc::clone(&policy), begun);
-        if let Some(left) = around.remaining(py)? {
-            call.end_within(left, begun);
+        let mut bounds = Bounds { number: 1, until: Deadline::Never, deadline: Deadline::Never };
+        let mut engine = Engine::Unbuilt;
+        let draw = (!draw.is_none()).then(|| draw.clone().unbind());
+        let draws = || Draws::given(draw.as_ref().map(|draw| draw.clone_ref(py)));
+        if around.is_some() || policy.deadline.is_some() || policy.attempt_timeout.is_some() {
+            let mut call = Call::new(Arc::clone(&policy), begun);
+            if let Some(left) = around.remaining(py)? {
+                call.end_within(left, begun);
+            }
+            let deadline = call.deadline();
+            bounds = Bounds { number: 0, until: deadline, deadline };
+            // Without a layer around it nothing can refuse the first attempt, so it has begun.
+            if !around.is_some() {
+                if let Step::Attempt { number, until } = call.next(|| 0.0, begun) {
+                    (bounds.number, bounds.until) = (number, until);
+                }
+            }
+            engine = Engine::Built(Box::new(State::new(call, draws())));
         }
-        let deadline = call.deadline();
-        let state = State { call, draws: Draws::new(draw)?, waiting: None, last: None, stop: None };
         Ok(Self {
             policy,
             around,
             leaf,
             clock,
-            bounds: Mutex::new(Bounds { number: 0, until: deadline, deadline }),
-            state: Mutex::new(Some(Box::new(state))),
+            bounds: Mutex::new(bounds),
+            state: Mutex::new(engine),
+            draw,
+            reserved: AtomicBool::new(false),
             below: AtomicU32::new(0),
             before: AtomicU32::new(0),
             given_up: Mutex::default(),
@@ -92,22 +125,24 @@ impl Run {
         })
     }
 
-    /// Whether another attempt is due now; if not, `stop_reason` tells why.
+    /// Whether another attempt is due now, which is then paid for; if not, `stop_reason` tells why.
     fn begin(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |state| {
             let now = self.clock.now(py)?;
             state.call.observe_budget(self.around.left(py)?);
             match state.call.next(|| 0.0, now) {
+                Step::Attempt { number, .. } if number == self.number() => Ok(true),
                 Step::Attempt { number, until } => {
-                    if self.leaf && !self.around.spend(py)? {
+                    if !self.around.spend(py)? {
                         state.call.refused();
                         state.stop = Some(StopReason::RequestBudget);
                         return Ok(false);
                     }
-                    let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
-                    (bounds.number, bounds.until) = (number, until);
+                    self.reserved.store(!self.leaf, Ordering::Relaxed);
                     self.below.store(0, Ordering::Relaxed);
                     self.forget();
+                    let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+                    (bounds.number, bounds.until) = (number, until);
                     Ok(true)
                 }
                 Step::Finish(End::GaveUp(stop)) => {
@@ -122,19 +157,20 @@ impl Run {
     }
 
     /// Told of a failed attempt: seconds to wait before the next, or `None` when there is none.
-    #[pyo3(signature = (failure, *, request_id = None, received = 0, fully_sent = false))]
+    #[pyo3(signature = (failure, *, request_id = None, received = 0, fully_sent = false, given_up_below = false))]
     fn failed(
         &self,
         failure: &Bound<'_, PyAny>,
         request_id: Option<String>,
         received: u64,
         fully_sent: bool,
+        given_up_below: bool,
     ) -> PyResult<Option<f64>> {
         let py = failure.py();
         let failure = records::read_failure(failure)?;
         let _inside = Inside::enter(py);
         self.with(py, |state| {
-            let requests = self.settle(py)?;
+            let requests = self.settle();
             let now = self.clock.now(py)?;
             state.call.record(
                 Report {
@@ -149,6 +185,7 @@ impl Run {
                 now,
             );
             state.last = Some(failure);
+            state.given_up_below = given_up_below;
             state.call.observe_budget(self.around.left(py)?);
             let State { call, draws, .. } = &mut *state;
             match draws.lend(py, |draw| call.next(draw, now))? {
@@ -167,19 +204,20 @@ impl Run {
         })
     }
 
-    /// Told of a good answer. False when it came after the deadline.
-    #[pyo3(signature = (*, status = None, request_id = None, received = 0))]
+    /// Told of a good answer. False when it came after the deadline, which a front's timer may know first: `late`.
+    #[pyo3(signature = (*, status = None, request_id = None, received = 0, late = false))]
     fn answered(
         &self,
         py: Python<'_>,
         status: Option<u16>,
         request_id: Option<String>,
         received: u64,
+        late: bool,
     ) -> PyResult<bool> {
         self.with(py, |state| {
-            let requests = self.settle(py)?;
+            let requests = self.settle();
             let now = self.clock.now(py)?;
-            let late = state.call.deadline().passed(now);
+            let late = late || state.call.deadline().passed(now);
             state.call.record(
                 Report {
                     failure: None,
@@ -237,16 +275,28 @@ impl Run {
         if self.ended.load(Ordering::Relaxed) {
             return self.around.spend(py);
         }
-        let allowed = self.own_left() != Some(0) && self.around.spend(py)?;
-        self.below.fetch_add(u32::from(allowed), Ordering::Relaxed);
+        // Counted before it is asked for, so that two threads cannot take the last one.
+        let below = self.below.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let spent = self.before.load(Ordering::Relaxed).saturating_add(below);
+        let within = self.policy.max_requests.is_none_or(|most| spent <= most);
+        // The first one below is the request this attempt was paid for.
+        let allowed = within && (self.reserved.swap(false, Ordering::Relaxed) || self.around.spend(py)?);
+        if !allowed {
+            let less = |below: u32| Some(below.saturating_sub(1));
+            let _ = self.below.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
         Ok(allowed)
     }
 
     /// Requests left here and around; `None` when nothing limits them.
     fn left(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         let around = self.around.left(py)?;
-        let own = if self.ended.load(Ordering::Relaxed) { None } else { self.own_left() };
-        Ok(own.into_iter().chain(around).min())
+        if self.ended.load(Ordering::Relaxed) {
+            return Ok(around);
+        }
+        let reserved = u32::from(self.reserved.load(Ordering::Relaxed));
+        let around = around.map(|left| left.saturating_add(reserved));
+        Ok(self.own_left().into_iter().chain(around).min())
     }
 
     /// Seconds left of the deadline and of those around; `None` when nothing limits it.
@@ -293,7 +343,12 @@ impl Run {
     fn why(&self, py: Python<'_>) -> PyResult<String> {
         self.look(py, |state| {
             let stop = state.stop.unwrap_or(StopReason::NotRetryable);
-            Ok(errors::stopped(&state.call, stop, state.last.as_ref()))
+            Ok(match (stop, state.given_up_below) {
+                (StopReason::NotRetryable, true) => {
+                    errors::after(state.call.records().len(), "a layer below gave up on it")
+                }
+                _ => errors::stopped(&state.call, stop, state.last.as_ref()),
+            })
         })
     }
 
@@ -331,6 +386,17 @@ impl Run {
     }
 }
 
+/// A run for a wrapped function; as the class, but quicker to call.
+#[pyfunction]
+pub fn start(
+    policy: &Bound<'_, CheckedPolicy>,
+    around: &Bound<'_, PyAny>,
+    now: &Bound<'_, PyAny>,
+    draw: &Bound<'_, PyAny>,
+) -> PyResult<Run> {
+    Run::new(policy, around, now, draw, false)
+}
+
 impl Run {
     /// What `max_requests` leaves; an attempt that has made none yet costs one.
     fn own_left(&self) -> Option<u32> {
@@ -345,16 +411,11 @@ impl Run {
     }
 
     /// Counts the requests of an attempt that ended; one in which no layer below made any is a request by itself.
-    fn settle(&self, py: Python<'_>) -> PyResult<u32> {
-        let mut requests = self.below.swap(0, Ordering::Relaxed);
-        if requests == 0 {
-            requests = 1;
-            if !self.leaf {
-                self.around.spend(py)?;
-            }
-        }
+    fn settle(&self) -> u32 {
+        self.reserved.store(false, Ordering::Relaxed);
+        let requests = self.below.swap(0, Ordering::Relaxed).max(1);
         self.before.fetch_add(requests, Ordering::Relaxed);
-        Ok(requests)
+        requests
     }
 
     fn until_end(&self, py: Python<'_>, which: impl FnOnce(Bounds) -> Deadline) -> PyResult<Option<f64>> {
@@ -368,10 +429,19 @@ impl Run {
 
     /// Takes the state out while `act` runs, because `act` may run Python code.
     fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
-        let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut state = taken.ok_or_else(|| PyRuntimeError::new_err("this run is busy in another thread"))?;
+        let engine = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = std::mem::replace(&mut *engine(), Engine::Busy);
+        let mut state = match taken {
+            Engine::Built(state) => state,
+            Engine::Unbuilt => {
+                let mut call = Call::new(Arc::clone(&self.policy), Moment::default());
+                call.next(|| 0.0, Moment::default());
+                Box::new(State::new(call, Draws::given(self.draw.as_ref().map(|draw| draw.clone_ref(py)))))
+            }
+            Engine::Busy => return Err(PyRuntimeError::new_err("this run is busy in another thread")),
+        };
         let result = errors::guarded(py, "deciding on a run", || act(&mut state));
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        *engine() = Engine::Built(state);
         result
     }
 
