@@ -44,7 +44,8 @@ def code_flags(fn: Any) -> int:
     """What kind of function it is; also of a method, a partial, or an object with ``__call__``."""
     while type(fn).__name__ == "partial" and hasattr(fn, "func"):
         fn = fn.func
-    code = getattr(fn, "__code__", None) or getattr(getattr(type(fn), "__call__", None), "__code__", None)
+    called = getattr(type(fn), "__call__", None)  # noqa: B004 - its code is looked at
+    code = getattr(fn, "__code__", None) or getattr(called, "__code__", None)
     flags = getattr(code, "co_flags", 0)
     marked = getattr(fn, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
     return flags | AWAITED if marked else flags

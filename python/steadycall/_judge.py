@@ -12,6 +12,7 @@ from ._records import Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ._fields import RetryIf
     from ._native import Run
     from ._policy import Policy
 
@@ -46,7 +47,7 @@ def verdict(answer: object, given: object) -> object:
     return given
 
 
-def judge_validator(error: Exception) -> Failure:
+def judge_validator(error: BaseException) -> Failure:
     """What a validator raised: a verdict on the answer, or a fault of its own, which no other answer mends."""
     if isinstance(error, Invalid):
         return error.judged
@@ -60,7 +61,7 @@ def judge_validator(error: Exception) -> Failure:
 
 
 def judge_failure(
-    policy: Policy, error: Exception, run: Run, outside: BaseException | None, cut: bool
+    policy: Policy, error: BaseException, run: Run, outside: BaseException | None, cut: bool
 ) -> tuple[Failure, bool]:
     """How the engine is to see ``error``, and whether a steadycall layer below gave up on it.
 
@@ -99,9 +100,9 @@ def named(types: tuple[type[BaseException], ...], error: BaseException) -> list[
     return [one for one in types if isinstance(error, one)]
 
 
-def asked(retry_if: object, judged: Failure, error: Exception) -> Failure:
+def asked(retry_if: RetryIf, judged: Failure, error: BaseException) -> Failure:
     """The failure after the caller's own gate."""
-    said = retry_if(judged, error)  # type: ignore[operator]  # checked when the policy was made
+    said = retry_if(judged, error)
     if said is None or said is True:
         return judged
     if said is False:
@@ -111,7 +112,7 @@ def asked(retry_if: object, judged: Failure, error: Exception) -> Failure:
     raise ConfigError("retry_if", f"{said!r} from it", "a callable that gives True, False, None or a Failure")
 
 
-def outlived(error: Exception, run: Run, outside: BaseException | None) -> bool:
+def outlived(error: BaseException, run: Run, outside: BaseException | None) -> bool:
     """Whether a layer below ran into the end of this attempt, and took it for its own deadline."""
     if run.timeout != 0.0 or run.deadline_left == 0.0:
         return False

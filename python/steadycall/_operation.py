@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import time
 from sys import exception
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import CoroutineType
 
 from . import _usage, _watch
-from ._chain import attribute, is_control_flow
+from ._chain import is_control_flow
 from ._errors import AttemptTimeout, ConfigError, DeadlineExceeded, RequestBudgetSpent, ResponseError
-from ._hooks import AWAITED, YIELDS, check_sleep, code_flags, default_asleep, default_sleep, draws
+from ._function import (
+    UNFINISHED,
+    awaitable,
+    awaited,
+    name_of,
+    note,
+    raise_as_it_is,
+    refuse_unfinished,
+    request_id_of,
+)
+from ._hooks import check_sleep, default_asleep, default_sleep, draws
 from ._judge import Invalid, judge_failure, judge_validator, verdict
 from ._kinds import StopReason
 from ._loop import Timer, running_loop, timed_out
-from ._native import Run, callback, failure, start
+from ._native import Run, Starter, callback, failure
 from ._records import CallRecord
 from ._scope import HERE, leave
 from ._time import read_clock
@@ -25,7 +35,7 @@ from ._time import read_clock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Any, NoReturn, ParamSpec, TypeVar
+    from typing import Any, ParamSpec, TypeVar
 
     from ._policy import Policy
     from ._records import Failure
@@ -33,15 +43,13 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     T = TypeVar("T")
 
-UNFINISHED = frozenset({CoroutineType, GeneratorType, AsyncGeneratorType})
-
 
 class BoundPolicy:
     """A policy and what its calls are lent: made by ``Policy.bind``."""
 
     __slots__ = (
-        *("_awaits", "_checked", "_draw", "_now", "_on_end", "_on_retry", "_plain", "_rng"),
-        *("_sleep", "_validate", "policy"),
+        *("_awaits", "_now", "_on_end", "_on_retry", "_plain", "_rng"),
+        *("_sleep", "_starter", "_validate", "policy"),
     )
 
     policy: Policy
@@ -62,16 +70,17 @@ class BoundPolicy:
         if sleep is not None:
             check_sleep(sleep, may_be_awaited=True)
         self.policy = policy
-        self._checked = policy._checked
         self._validate = validate
         self._sleep = sleep
         self._now = None if clock is None else read_clock(clock)
         self._rng = rng
-        self._draw = None if rng is None else draws(rng)
+        self._starter = Starter(policy._checked, self._now, None if rng is None else draws(rng))
         self._on_retry = callback("on_retry", on_retry)
         self._on_end = callback("on_end", on_end)
         # What needs `acall`, if anything does.
-        self._awaits = next((name for name, given in (("sleep", sleep), ("validate", validate)) if awaited(given)), None)
+        self._awaits = next(
+            (name for name, given in (("sleep", sleep), ("validate", validate)) if awaited(given)), None
+        )
         # Nothing limits an attempt, and nothing is left to do with an answer: see `retry`.
         limits = (policy.deadline, policy.attempt_timeout, policy.max_requests)
         self._plain = validate is None and on_end is None and limits == (None, None, None)
@@ -101,9 +110,11 @@ class BoundPolicy:
         """The loop; from its start, or from the first failure of a ``run`` that had nothing around it."""
         outer = HERE.get()
         if run is None:
-            run = start(self._checked, outer, self._now, self._draw)
+            run = self._starter.within(outer)
         token = HERE.set(run)
-        usage = last = ending = None
+        usage: dict[str, int] | None = None
+        last: Any = None
+        ending: Any = None
         try:
             while error is not None or run.begin():
                 checking = False
@@ -123,7 +134,7 @@ class BoundPolicy:
                     return self.answered(run, answer, name_of(fn), usage)
                 # Out of the `except` block, so that nothing which is raised from here on has this failure as context.
                 wait, ending = self.failed(run, error, outer, checking, name_of(fn), usage)
-                if ending is not None:
+                if wait is None:
                     raise_as_it_is(ending)
                 last, error = error, None
                 self.pause(run, wait)
@@ -138,9 +149,12 @@ class BoundPolicy:
         running_loop()
         outer = HERE.get()
         if run is None:
-            run = start(self._checked, outer, self._now, self._draw)
+            run = self._starter.within(outer)
         token = HERE.set(run)
-        usage = last = ending = timer = None
+        timer: Timer | None = None
+        usage: dict[str, int] | None = None
+        last: Any = None
+        ending: Any = None
         try:
             while error is not None or run.begin():
                 checking = cut = False
@@ -170,7 +184,7 @@ class BoundPolicy:
                     return self.answered(run, answer, name_of(fn), usage, late=cut)
                 # Out of the `except` block, so that nothing which is raised from here on has this failure as context.
                 wait, ending = self.failed(run, error, outer, checking, name_of(fn), usage, cut)
-                if ending is not None:
+                if wait is None:
                     raise_as_it_is(ending)
                 last, error = error, None
                 await self.apause(run, wait)
@@ -195,7 +209,9 @@ class BoundPolicy:
         """What a validator gave, which must be nothing to await."""
         if given.__class__ is CoroutineType:
             given.close()
-            raise ConfigError("validate", name_of(self._validate), "a plain callable (a coroutine function needs acall)")
+            raise ConfigError(
+                "validate", name_of(self._validate), "a plain callable (a coroutine function needs acall)"
+            )
         return given
 
     # What every front does with an outcome; `attempts` uses these too.
@@ -203,15 +219,17 @@ class BoundPolicy:
     def failed(
         self,
         run: Run,
-        error: Exception | BaseExceptionGroup[BaseException],
+        error: BaseException,
         outer: Any,
         checking: bool,
         name: str,
         usage: dict[str, int] | None,
         cut: bool = False,
         outside: BaseException | None = None,
-    ) -> tuple[float, BaseException | None]:
+    ) -> tuple[float | None, BaseException | None]:
         """After a failed attempt: the wait before the next, or the exception to end with.
+
+        ``outside`` is what was being handled before the work began, where that is not what is handled now.
 
         Raises:
             BaseException: a wish to stop, found in the chain of ``error``.
@@ -233,8 +251,8 @@ class BoundPolicy:
         *,
         cut: bool = False,
         final: bool = False,
-    ) -> tuple[float, BaseException | None]:
-        """After a failed attempt: the wait before the next, or the exception to end with."""
+    ) -> tuple[float | None, BaseException | None]:
+        """As ``failed``, once the failure is known."""
         silence = judged.reason == _SILENCE
         wait = run.failed(judged, request_id=request_id_of(error), fully_sent=silence, given_up_below=final)
         if wait is not None:
@@ -243,7 +261,7 @@ class BoundPolicy:
         ending = self.ended(run, error, name, usage, cut)
         if outer is not None:
             outer.gave_up(ending)
-        return 0.0, ending
+        return None, ending
 
     def answered(self, run: Run, answer: Any, name: str, usage: dict[str, int] | None, late: bool = False) -> Any:
         """Give the answer, unless the deadline has passed.
@@ -334,64 +352,3 @@ class BoundPolicy:
 
 
 _SILENCE = failure("read_timeout", "maybe").reason
-
-
-def raise_as_it_is(error: BaseException) -> NoReturn:
-    """Raise it with the context it has; Python would make it what our caller is handling at the moment."""
-    context = error.__context__
-    try:
-        raise error
-    finally:
-        error.__context__ = context
-        del error, context
-
-
-def awaitable(fn: object, work: Any) -> Awaitable[Any]:
-    """What a coroutine function gave.
-
-    Raises:
-        ConfigError: nobody could await it.
-    """
-    if work.__class__ is not CoroutineType and not hasattr(work, "__await__"):
-        raise ConfigError("fn", name_of(fn), "a coroutine function (a plain function needs call)")
-    return work  # type: ignore[no-any-return]  # seen to be one
-
-
-def note(error: BaseException, text: str) -> None:
-    """Say it on the exception, once: a scripted or a kept exception may be raised many times."""
-    try:
-        if text not in getattr(error, "__notes__", ()):
-            error.add_note(text)
-    except Exception:  # noqa: S110 - somebody's exception takes no notes, and is raised as it is
-        pass
-
-
-def refuse_unfinished(fn: Callable[..., Any], answer: Any) -> None:
-    """Refuse what a coroutine or generator function gives: none of its body has run yet, so it cannot have failed.
-
-    Raises:
-        ConfigError: ``fn`` is such a function. One that merely hands on a generator made elsewhere is none.
-    """
-    if answer.__class__ is CoroutineType:
-        answer.close()
-        raise ConfigError("fn", name_of(fn), "a plain function (a coroutine function needs acall)")
-    if code_flags(fn) & YIELDS:
-        raise ConfigError("fn", f"the generator function {name_of(fn)}", "a plain or a coroutine function")
-
-
-def awaited(given: object) -> bool:
-    """Whether it is a coroutine function."""
-    return given is not None and bool(code_flags(given) & AWAITED)
-
-
-def request_id_of(error: object) -> str | None:
-    """The server's id for a request, where an SDK's error tells it."""
-    found = attribute(error, "request_id")
-    return found if isinstance(found, str) else None
-
-
-def name_of(fn: object) -> str:
-    """A callable's name for messages."""
-    while (inner := getattr(fn, "func", None)) is not None and not hasattr(fn, "__qualname__"):
-        fn = inner  # functools.partial
-    return getattr(fn, "__qualname__", None) or type(fn).__name__

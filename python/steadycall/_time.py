@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, floor, inf
 from time import monotonic
 
 from ._errors import ConfigError, DeadlineExceeded
@@ -10,7 +11,7 @@ from ._record import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import timedelta
     from typing import Any, Protocol
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     Clock = HasNow | Callable[[], float]
     Seconds = float | timedelta
+
+
+HEADER = "X-Deadline-Seconds"
+"""The header a deadline travels in, unless another one is asked for; the value is seconds left."""
 
 
 class Deadline:
@@ -81,6 +86,52 @@ class Deadline:
                 stage="before_attempt",
             )
         return left
+
+    def to_header(self, name: str = HEADER) -> dict[str, str]:
+        """The seconds left as a header, to be added to those of a request.
+
+        A clock is never told, because another machine has another one; the way there comes on top of the time.
+
+        Args:
+            name: the header's name; ``"X-Server-Timeout"`` is the one Google's servers obey, in whole seconds.
+        """
+        left = self.remaining()
+        if name.lower() == "x-server-timeout":
+            return {name: str(max(1, ceil(left)))}
+        return {name: f"{floor(left * 1000) / 1000:.3f}"}
+
+    @classmethod
+    def from_header(
+        cls,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]] | str | None,
+        name: str = HEADER,
+        *,
+        clock: Clock | None = None,
+    ) -> Deadline | None:
+        """The deadline that a request brought along, counted from now; ``None`` when it brought none.
+
+        Args:
+            headers: those of the request, a mapping or pairs with names in any case, or the header's value alone.
+            name: the header's name.
+            clock: as for ``after``.
+
+        Raises:
+            ConfigError: the header holds no number of seconds.
+        """
+        if headers is None or isinstance(headers, str):
+            value = headers
+        else:
+            items = headers.items() if hasattr(headers, "items") else headers
+            value = next((text for key, text in items if key.lower() == name.lower()), None)
+        if value is None:
+            return None
+        try:
+            left = float(value)
+        except ValueError:
+            left = inf
+        if not 0 <= left < inf:
+            raise ConfigError(name, repr(value)[:80], "a finite number of seconds, 0 or more")
+        return cls._in(left, read_clock(clock))
 
     def __repr__(self) -> str:
         return f"<Deadline in {self.remaining():.3f} s>"

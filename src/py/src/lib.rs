@@ -6,6 +6,7 @@ mod secrets;
 mod json;
 mod hooks;
 mod around;
+mod account;
 mod policy;
 mod records;
 mod errors;
@@ -15,6 +16,7 @@ mod exit;
 mod bridge;
 mod http_call;
 mod run;
+mod starter;
 mod classify;
 
 use pyo3::prelude::*;
@@ -31,11 +33,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<policy::Backoff>()?;
     module.add_class::<policy::CheckedPolicy>()?;
     module.add_class::<run::Run>()?;
+    module.add_class::<starter::Starter>()?;
     module.add_function(wrap_pyfunction!(convert::seconds, module)?)?;
     module.add_function(wrap_pyfunction!(convert::seconds_or_none, module)?)?;
     module.add_function(wrap_pyfunction!(convert::count_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(convert::callback, module)?)?;
-    module.add_function(wrap_pyfunction!(run::start, module)?)?;
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
     json::register(module)?;

@@ -3,7 +3,7 @@
 //! The fronts run the attempts and wait; what comes next is decided here. Every method runs with the GIL held and
 //! returns at once. No lock is held while Python code runs: a method takes the state out, and puts it back.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -14,6 +14,7 @@ use steadycall_core::failure::{Failure, Sent};
 use steadycall_core::policy::Policy;
 use steadycall_core::time::{Deadline, Moment};
 
+use crate::account::Account;
 use crate::around::Around;
 use crate::errors;
 use crate::exit::Inside;
@@ -33,14 +34,7 @@ pub struct Run {
     bounds: Mutex<Bounds>,
     state: Mutex<Engine>,
     draw: Option<Py<PyAny>>,
-    /// The attempt under way is paid for, and no layer below has made that request yet.
-    reserved: AtomicBool,
-    /// Requests made by the layers below since the attempt began.
-    below: AtomicU32,
-    /// Requests of the attempts before.
-    before: AtomicU32,
-    /// What layers below gave up with since the attempt began.
-    given_up: Mutex<Vec<Py<PyAny>>>,
+    account: Account,
     ended: AtomicBool,
 }
 
@@ -85,44 +79,10 @@ impl Run {
         draw: &Bound<'_, PyAny>,
         leaf: bool,
     ) -> PyResult<Self> {
-        let py = policy.py();
-        let policy = Arc::clone(&policy.get().policy);
-        let clock = Clock::start(py, (!now.is_none()).then(|| now.clone().unbind()))?;
-        let begun = Moment::default();
-        let around = Around::new(around);
-        let mut bounds = Bounds { number: 1, until: Deadline::Never, deadline: Deadline::Never };
-        let mut engine = Engine::Unbuilt;
-        let draw = (!draw.is_none()).then(|| draw.clone().unbind());
-        let draws = || Draws::given(draw.as_ref().map(|draw| draw.clone_ref(py)));
-        if around.is_some() || policy.deadline.is_some() || policy.attempt_timeout.is_some() {
-            let mut call = Call::new(Arc::clone(&policy), begun);
-            if let Some(left) = around.remaining(py)? {
-                call.end_within(left, begun);
-            }
-            let deadline = call.deadline();
-            bounds = Bounds { number: 0, until: deadline, deadline };
-            // Without a layer around it nothing can refuse the first attempt, so it has begun.
-            if !around.is_some() {
-                if let Step::Attempt { number, until } = call.next(|| 0.0, begun) {
-                    (bounds.number, bounds.until) = (number, until);
-                }
-            }
-            engine = Engine::Built(Box::new(State::new(call, draws())));
-        }
-        Ok(Self {
-            policy,
-            around,
-            leaf,
-            clock,
-            bounds: Mutex::new(bounds),
-            state: Mutex::new(engine),
-            draw,
-            reserved: AtomicBool::new(false),
-            below: AtomicU32::new(0),
-            before: AtomicU32::new(0),
-            given_up: Mutex::default(),
-            ended: AtomicBool::new(false),
-        })
+        let given = |value: &Bound<'_, PyAny>| (!value.is_none()).then(|| value.clone().unbind());
+        let checked = Arc::clone(&policy.get().policy);
+        let run = Self::start(policy.py(), checked, Around::new(around), given(now), given(draw))?;
+        Ok(Self { leaf, ..run })
     }
 
     /// Whether another attempt is due now, which is then paid for; if not, `stop_reason` tells why.
@@ -138,9 +98,7 @@ impl Run {
                         state.stop = Some(StopReason::RequestBudget);
                         return Ok(false);
                     }
-                    self.reserved.store(!self.leaf, Ordering::Relaxed);
-                    self.below.store(0, Ordering::Relaxed);
-                    self.forget();
+                    self.account.begin(!self.leaf);
                     let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
                     (bounds.number, bounds.until) = (number, until);
                     Ok(true)
@@ -170,7 +128,7 @@ impl Run {
         let failure = records::read_failure(failure)?;
         let _inside = Inside::enter(py);
         self.with(py, |state| {
-            let requests = self.settle();
+            let requests = self.account.settle();
             let now = self.clock.now(py)?;
             state.call.record(
                 Report {
@@ -215,7 +173,7 @@ impl Run {
         late: bool,
     ) -> PyResult<bool> {
         self.with(py, |state| {
-            let requests = self.settle();
+            let requests = self.account.settle();
             let now = self.clock.now(py)?;
             let late = late || state.call.deadline().passed(now);
             state.call.record(
@@ -247,21 +205,19 @@ impl Run {
 
     /// From now on it binds nobody who still runs within it.
     fn end(&self) {
-        self.forget();
+        self.account.forget();
         self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Told by a layer below that it gave up with this error, which is final for the layers around it.
     fn gave_up(&self, error: Py<PyAny>) {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        self.account.gave_up(error);
     }
 
     /// What layers below gave up with since the attempt began.
     #[getter]
     fn given_up<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let errors = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let errors: Vec<_> = errors.iter().map(|error| error.clone_ref(py)).collect();
-        PyTuple::new(py, errors)
+        PyTuple::new(py, self.account.given_up(py))
     }
 
     /// The layer around it, or `None`.
@@ -275,28 +231,13 @@ impl Run {
         if self.ended.load(Ordering::Relaxed) {
             return self.around.spend(py);
         }
-        // Counted before it is asked for, so that two threads cannot take the last one.
-        let below = self.below.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let spent = self.before.load(Ordering::Relaxed).saturating_add(below);
-        let within = self.policy.max_requests.is_none_or(|most| spent <= most);
-        // The first one below is the request this attempt was paid for.
-        let allowed = within && (self.reserved.swap(false, Ordering::Relaxed) || self.around.spend(py)?);
-        if !allowed {
-            let less = |below: u32| Some(below.saturating_sub(1));
-            let _ = self.below.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        }
-        Ok(allowed)
+        self.account.spend(|| self.around.spend(py))
     }
 
     /// Requests left here and around; `None` when nothing limits them.
     fn left(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         let around = self.around.left(py)?;
-        if self.ended.load(Ordering::Relaxed) {
-            return Ok(around);
-        }
-        let reserved = u32::from(self.reserved.load(Ordering::Relaxed));
-        let around = around.map(|left| left.saturating_add(reserved));
-        Ok(self.own_left().into_iter().chain(around).min())
+        Ok(if self.ended.load(Ordering::Relaxed) { around } else { self.account.left(around) })
     }
 
     /// Seconds left of the deadline and of those around; `None` when nothing limits it.
@@ -328,20 +269,20 @@ impl Run {
     /// Why it ended without success: a `StopReason`, or `None`.
     #[getter]
     fn stop_reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let stop = self.look(py, |state| Ok(state.stop))?;
+        let stop = self.with(py, |state| Ok(state.stop))?;
         stop.map(|stop| errors::stop_reason(py, stop)).transpose()
     }
 
     /// Where the deadline struck, if it did.
     #[getter]
     fn stage(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
-        self.look(py, |state| Ok(state.stop.and_then(errors::stage)))
+        self.with(py, |state| Ok(state.stop.and_then(errors::stage)))
     }
 
     /// Why it ended, in one sentence.
     #[getter]
     fn why(&self, py: Python<'_>) -> PyResult<String> {
-        self.look(py, |state| {
+        self.with(py, |state| {
             let stop = state.stop.unwrap_or(StopReason::NotRetryable);
             Ok(match (stop, state.given_up_below) {
                 (StopReason::NotRetryable, true) => {
@@ -355,19 +296,19 @@ impl Run {
     /// The last failure, or `None`.
     #[getter]
     fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.look(py, |state| state.last.as_ref().map(|last| records::failure(py, last)).transpose())
+        self.with(py, |state| state.last.as_ref().map(|last| records::failure(py, last)).transpose())
     }
 
     /// Every attempt, as a tuple of `AttemptRecord`.
     #[getter]
     fn attempts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.look(py, |state| records::attempts(py, state.call.records()))
+        self.with(py, |state| records::attempts(py, state.call.records()))
     }
 
     /// Whether a request may have been processed.
     #[getter]
     fn sent(&self, py: Python<'_>) -> PyResult<&'static str> {
-        self.look(py, |state| {
+        self.with(py, |state| {
             let maybe = state.call.records().iter().any(|record| record.sent == Sent::Maybe);
             Ok(if maybe { "maybe" } else { "no" })
         })
@@ -376,46 +317,57 @@ impl Run {
     /// Seconds since it began.
     #[getter]
     fn elapsed(&self, py: Python<'_>) -> PyResult<f64> {
-        self.look(py, |state| Ok(state.call.elapsed(self.clock.now(py)?).as_secs_f64()))
+        self.with(py, |state| Ok(state.call.elapsed(self.clock.now(py)?).as_secs_f64()))
     }
 
     /// Requests so far, those of the layers below included.
     #[getter]
     fn requests(&self, py: Python<'_>) -> PyResult<u32> {
-        self.look(py, |state| Ok(state.call.requests()))
+        self.with(py, |state| Ok(state.call.requests()))
     }
-}
-
-/// A run for a wrapped function; as the class, but quicker to call.
-#[pyfunction]
-pub fn start(
-    policy: &Bound<'_, CheckedPolicy>,
-    around: &Bound<'_, PyAny>,
-    now: &Bound<'_, PyAny>,
-    draw: &Bound<'_, PyAny>,
-) -> PyResult<Run> {
-    Run::new(policy, around, now, draw, false)
 }
 
 impl Run {
-    /// What `max_requests` leaves; an attempt that has made none yet costs one.
-    fn own_left(&self) -> Option<u32> {
-        let spent = self.before.load(Ordering::Relaxed).saturating_add(self.below.load(Ordering::Relaxed));
-        self.policy.max_requests.map(|most| most.saturating_sub(spent))
-    }
-
-    /// Errors hold frames, and frames hold this run: the circle is opened where it can be.
-    fn forget(&self) {
-        let errors = std::mem::take(&mut *self.given_up.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(errors);
-    }
-
-    /// Counts the requests of an attempt that ended; one in which no layer below made any is a request by itself.
-    fn settle(&self) -> u32 {
-        self.reserved.store(false, Ordering::Relaxed);
-        let requests = self.below.swap(0, Ordering::Relaxed).max(1);
-        self.before.fetch_add(requests, Ordering::Relaxed);
-        requests
+    /// A run of a wrapped function, by its policy, the layer around it, its clock and its dice.
+    pub fn start(
+        py: Python<'_>,
+        policy: Arc<Policy>,
+        around: Around,
+        now: Option<Py<PyAny>>,
+        draw: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let clock = Clock::start(py, now)?;
+        let begun = Moment::default();
+        let mut bounds = Bounds { number: 1, until: Deadline::Never, deadline: Deadline::Never };
+        let mut engine = Engine::Unbuilt;
+        let draws = || Draws::given(draw.as_ref().map(|draw| draw.clone_ref(py)));
+        if around.is_some() || policy.deadline.is_some() || policy.attempt_timeout.is_some() {
+            let mut call = Call::new(Arc::clone(&policy), begun);
+            if let Some(left) = around.remaining(py)? {
+                call.end_within(left, begun);
+            }
+            let deadline = call.deadline();
+            bounds = Bounds { number: 0, until: deadline, deadline };
+            // Without a layer around it nothing can refuse the first attempt, so it has begun.
+            if !around.is_some() {
+                if let Step::Attempt { number, until } = call.next(|| 0.0, begun) {
+                    (bounds.number, bounds.until) = (number, until);
+                }
+            }
+            engine = Engine::Built(Box::new(State::new(call, draws())));
+        }
+        let account = Account::new(policy.max_requests);
+        Ok(Self {
+            policy,
+            around,
+            leaf: false,
+            clock,
+            bounds: Mutex::new(bounds),
+            state: Mutex::new(engine),
+            draw,
+            account,
+            ended: AtomicBool::new(false),
+        })
     }
 
     fn until_end(&self, py: Python<'_>, which: impl FnOnce(Bounds) -> Deadline) -> PyResult<Option<f64>> {
@@ -443,9 +395,5 @@ impl Run {
         let result = errors::guarded(py, "deciding on a run", || act(&mut state));
         *engine() = Engine::Built(state);
         result
-    }
-
-    fn look<T>(&self, py: Python<'_>, look: impl FnOnce(&State) -> PyResult<T>) -> PyResult<T> {
-        self.with(py, |state| look(state))
     }
 }
