@@ -89,7 +89,7 @@ def retry(policy: Any = None, /, **options: Any) -> Any:  # noqa: F811 - what is
         TypeError: an unknown option.
     """
     if policy is not None and not isinstance(policy, (Policy, BoundPolicy)):
-        if not callable(policy):
+        if not callable(policy) and not isinstance(policy, (staticmethod, classmethod)):
             raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, or None")
         return _decorate(policy, BoundPolicy(Policy()))
     return partial(_decorate, bound=bind(policy, options))
