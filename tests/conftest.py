@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from steadycall import Policy, retry
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]
@@ -14,3 +20,42 @@ os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("desk", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+class Front:
+    """One of the two fronts for wrapped functions; a behaviour test runs in both."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def call(self, policy: Policy, fn: Callable[..., Any], *args: Any, **hooks: Any) -> Any:
+        """Run a plain function under the policy; in async mode, as a coroutine function."""
+        bound = policy.bind(**hooks)
+        if self.name == "sync":
+            return bound.call(fn, *args)
+        return asyncio.run(bound.acall(awaited(fn), *args))
+
+    async def within(self, policy: Policy, fn: Callable[..., Any], *args: Any, **hooks: Any) -> Any:
+        """As ``call``, inside of a coroutine: asyncio.run adds contexts and cycles of its own."""
+        bound = policy.bind(**hooks)
+        return bound.call(fn, *args) if self.name == "sync" else await bound.acall(awaited(fn), *args)
+
+    def decorated(self, fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        """The same with the decorator."""
+        if self.name == "sync":
+            return retry(**options)(fn)
+        retried = retry(**options)(awaited(fn))
+        return lambda *args: asyncio.run(retried(*args))
+
+
+def awaited(fn: Callable[..., Any]) -> Callable[..., Any]:
+    async def run(*args: Any) -> Any:
+        return fn(*args)
+
+    return run
+
+
+@pytest.fixture(params=["sync", "async"])
+def front(request: pytest.FixtureRequest) -> Front:
+    """The sync and the async front."""
+    return Front(request.param)

@@ -414,7 +414,7 @@ def test_only_the_error_classes_of_a_database_are_taken_for_them():
 
 def test_reading_an_exception_imports_nothing():
     code = (
-        "import sys, steadycall; before = set(sys.modules);"
+        "import sys, steadycall; steadycall.classify_exception; before = set(sys.modules);"
         "answered = steadycall.HTTPStatusError(url='u', code=429, msg='', why='w', header_pairs=(('retry-after', '1'),));"
         "assert steadycall.classify_exception(RuntimeError(answered)).hint.seconds == 1.0;"
         "print(set(sys.modules) - before)"

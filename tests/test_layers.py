@@ -36,8 +36,13 @@ PYTHON_ORDER = [
     "_usage",
     "_watch",
     "_gevent",
+    "_hooks",
+    "_fields",
+    "_scope",
     "_classify",
     "_chain",
+    "_loop",
+    "_function",
     "_finding",
     "_known_http",
     "_known_grpc",
@@ -46,6 +51,11 @@ PYTHON_ORDER = [
     "_known_builtins",
     "_known_ours",
     "_exceptions",
+    "_judge",
+    "_operation",
+    "_policy",
+    "_retry",
+    "_attempts",
     "_call",
     "_family",
     "_carrier",
@@ -53,6 +63,12 @@ PYTHON_ORDER = [
     "_transport",
     "_sdk",
 ]
+
+# Imports that go up, for type checkers only: (module, module it names) to why it is so.
+TYPES_UPWARD = {
+    ("_judge", "_policy"): "the gates it asks are fields of the policy it is handed",
+    ("_operation", "_policy"): "a policy makes its fronts, and the fronts give it back as `policy`",
+}
 
 # Imports that go up: (crate, file's module, module it uses) to why it is so.
 UPWARD = {
@@ -119,10 +135,13 @@ def upward_imports() -> Iterator[tuple[str, str, str]]:
                         yield crate, here, used
 
 
-def imports(path: Path) -> set[str]:
-    """Modules of this package that a Python file imports, anywhere in it."""
+def imports(path: Path, *, for_types: bool = True) -> set[str]:
+    """Modules of this package that a Python file imports, anywhere in it or at run time only."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    if not for_types:
+        tree.body = [node for node in tree.body if not is_for_types(node)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             found |= {node.module} if node.module else {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("steadycall"):
@@ -131,6 +150,19 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("steadycall.")}
     return found
+
+
+def is_for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def python_upward_imports(*, for_types: bool) -> set[tuple[str, str]]:
+    return {
+        (name, used)
+        for place, name in enumerate(PYTHON_ORDER)
+        if name != "_native"
+        for used in imports(PACKAGE / f"{name}.py", for_types=for_types) - set(PYTHON_ORDER[:place])
+    }
 
 
 def tree() -> list[Path]:
@@ -201,10 +233,9 @@ def test_every_python_module_has_its_place_in_the_order() -> None:
     assert modules == set(PYTHON_ORDER) - {"_native"}
 
 
-@pytest.mark.parametrize("name", [name for name in PYTHON_ORDER if name != "_native"])
-def test_a_python_module_imports_only_modules_above_it(name: str) -> None:
-    above = PYTHON_ORDER[: PYTHON_ORDER.index(name)]
-    assert imports(PACKAGE / f"{name}.py") <= set(above)
+def test_a_python_module_imports_only_modules_above_it() -> None:
+    assert python_upward_imports(for_types=False) == set()
+    assert python_upward_imports(for_types=True) == TYPES_UPWARD.keys()
 
 
 def test_nothing_but_the_testing_kit_imports_the_testing_kit() -> None:
@@ -232,7 +263,7 @@ def test_net_and_py_neither_unwrap_nor_panic(crate: str) -> None:
     [
         ("http_call.rs", r"guarded\(py, [^|]*\|\| act\(&mut work\)\)"),
         ("options.rs", r"guarded\([^|]*\|\|\s*\{?\s*Self::checked\("),
-        ("classify.rs", r"guarded\(py, [^|]*\|\| Ok\(judge\(&answer\)\)\)"),
+        ("classify.rs", r"guarded\(py, [^|]*\|\| Ok\(classify_with\(&answer, statuses\)\)\)"),
         ("runtime.rs", r"catch_unwind\(AssertUnwindSafe\(\|\| runtime\.block_on\(watched\)\)\)"),
     ],
 )
@@ -277,16 +308,21 @@ def test_a_file_has_one_subject_and_so_at_most_400_lines() -> None:
 PUBLIC = [steadycall, steadycall.testing]
 
 
+def names_imported(nodes: list[ast.stmt]) -> set[str]:
+    found = (alias for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names)
+    return {alias.asname or alias.name for alias in found}
+
+
 @pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
 def test_all_is_sorted_and_complete(module: ModuleType) -> None:
     names: list[str] = module.__all__
     assert names == sorted(set(names))
     if module is steadycall:
         tree = ast.parse(Path(inspect.getfile(module)).read_text())
-        imported = {
-            alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
-        }
-        assert set(names) == imported
+        now = names_imported(tree.body)
+        later = names_imported([inner for node in tree.body if isinstance(node, ast.If) for inner in node.body])
+        assert later == steadycall._LATER.keys()
+        assert set(names) == now | later
     for name in names:
         assert hasattr(module, name)
 
@@ -311,10 +347,12 @@ def test_every_public_name_says_what_it_is(module: ModuleType) -> None:
     assert silent == []
 
 
-def test_init_imports_and_lists_names_and_does_nothing_else() -> None:
+def test_init_imports_now_or_when_named_and_does_nothing_else() -> None:
     body = ast.parse((PACKAGE / "__init__.py").read_text()).body
     assert isinstance(body[0], ast.Expr)  # the docstring
-    assert all(isinstance(node, (ast.ImportFrom, ast.Assign)) for node in body[1:])
+    rest = [node for node in body[1:] if not isinstance(node, (ast.ImportFrom, ast.Assign))]
+    assert [node for node in rest if not is_for_types(node) and not isinstance(node, ast.FunctionDef)] == []
+    assert {node.name for node in rest if isinstance(node, ast.FunctionDef)} == {"__getattr__", "__dir__"}
 
 
 # Documents

@@ -18,8 +18,8 @@ from unittest import mock
 import pytest
 
 import steadycall
-from steadycall import ConfigError, Deadline, DeadlineExceeded, Timeout
-from steadycall.testing import Answer, FakeClock, FakeServer
+from steadycall import Timeout
+from steadycall.testing import Answer, FakeServer
 
 OK = Answer(json={"ok": True})
 
@@ -248,31 +248,3 @@ def test_classify_names_each_parameter_that_makes_no_sense(field, value):
     wrong = refused(lambda: steadycall.classify(**({"status": 429} | {field.split("[")[0]: value})), "must be")
     assert wrong.field == field
     assert wrong.allowed
-
-
-# A deadline on its way to another process
-
-
-def test_a_deadline_travels_in_a_header_as_the_seconds_left() -> None:
-    here, there = FakeClock(start=1000.0), FakeClock(start=5.0)
-    deadline = Deadline.after(4.2509, clock=here)
-    here.advance(1.0)
-    assert deadline.to_header() == "3.250"
-    assert deadline.to_header(whole=True) == "4"
-    assert Deadline.from_header(deadline.to_header(), clock=there).remaining() == 3.25
-
-
-def test_a_deadline_that_has_passed_arrives_as_one() -> None:
-    clock = FakeClock()
-    deadline = Deadline.after(1.0, clock=clock)
-    clock.advance(2.0)
-    assert deadline.to_header() == "0.000"
-    assert deadline.to_header(whole=True) == "0"
-    with pytest.raises(DeadlineExceeded):
-        Deadline.from_header(deadline.to_header()).require()
-
-
-@pytest.mark.parametrize("value", ["", "soon", "-1", "nan", "inf", None])
-def test_a_header_that_holds_no_seconds_is_refused(value: str) -> None:
-    with pytest.raises(ConfigError, match="seconds as a decimal number"):
-        Deadline.from_header(value)

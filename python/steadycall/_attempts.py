@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from sys import exception
 
+from ._chain import is_control_flow
 from ._errors import ConfigError
-from ._judge import Invalid
-from ._kinds import FailureKind
-from ._native import Run, failure
-from ._retry import bind
-from ._scope import HERE, CurrentAttempt
 from ._finding import changed
+from ._judge import INVALID, Invalid
+from ._kinds import FailureKind
+from ._loop import Timer, running_loop, timed_out
+from ._native import failure
+from ._retry import bind
+from ._scope import HERE, CurrentAttempt, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from contextvars import Token
-    from typing import Any
+    from typing import Any, Unpack
 
     from ._operation import BoundPolicy
     from ._policy import Policy
     from ._records import Failure
+    from ._retry import Options
 
 
-def attempts(policy: Policy | BoundPolicy | None = None, /, **options: Any) -> Attempts:
+def attempts(policy: Policy | BoundPolicy | None = None, /, **options: Unpack[Options]) -> Attempts:
     """Retry a block of code: ``for attempt in attempts(policy): with attempt: ...``, or the same with ``async for``.
 
     A block that ends without an exception ends the loop; one that raises is run again if the policy says so. Within
@@ -51,16 +54,20 @@ class Attempts:
         self._bound = bound
 
     def __iter__(self) -> Iterator[Attempt]:
-        loop = _Loop(self._bound)
-        while (attempt := loop.next()) is not None:
+        self._bound.require_plain()
+        loop = _Loop(self._bound, awaits=False)
+        while True:
+            attempt = loop.next()
             yield attempt
             if (wait := loop.after(attempt)) is None:
                 return
             self._bound.pause(loop.run, wait)
 
     async def __aiter__(self) -> AsyncIterator[Attempt]:
-        loop = _Loop(self._bound)
-        while (attempt := loop.next()) is not None:
+        running_loop()
+        loop = _Loop(self._bound, awaits=True)
+        while True:
+            attempt = loop.next()
             yield attempt
             if (wait := loop.after(attempt)) is None:
                 return
@@ -70,16 +77,20 @@ class Attempts:
 class _Loop:
     """One loop: the engine, and what surrounds it."""
 
-    def __init__(self, bound: BoundPolicy) -> None:
+    def __init__(self, bound: BoundPolicy, *, awaits: bool) -> None:
         self.bound = bound
+        self.awaits = awaits
         self.outer = HERE.get()
         self.outside = exception()
-        self.run = Run(bound._checked, self.outer, bound._now, bound._draw, False)
+        self.run = bound._starter.within(self.outer)
+        self.last: BaseException | None = None
 
-    def next(self) -> Attempt | None:
+    def next(self) -> Attempt:
         if self.run.begin():
             return Attempt(self)
-        raise self.bound.ended(self.run, None, "the block", None)
+        last, self.last = self.last, None
+        self.run.end()
+        raise self.bound.ended(self.run, last, "the block", None)
 
     def after(self, attempt: Attempt) -> float | None:
         """Seconds to wait before the next attempt; ``None`` when there is none to make."""
@@ -96,16 +107,16 @@ _NEW, _ENTERED, _LEFT = "new", "entered", "left"
 class Attempt(CurrentAttempt):
     """One attempt of a block: ``number``, ``remaining``, ``timeout``, and ``fail``."""
 
-    __slots__ = ("_failure", "_loop", "_state", "_timer", "_token", "_wait")
+    __slots__ = ("_loop", "_state", "_timer", "_token", "_told", "_wait")
 
     def __init__(self, loop: _Loop) -> None:
-        super().__init__(loop.run)
+        super().__init__(loop.run, loop.run)
         self._loop = loop
         self._state = _NEW
-        self._failure: Failure | None = None
+        self._told: Failure | None = None
         self._wait: float | None = None
         self._token: Token[Any] | None = None
-        self._timer: Any = None
+        self._timer: Timer | None = None
 
     def fail(self, kind: FailureKind | str) -> None:
         """Make this attempt a failure of that kind, though the block raises nothing.
@@ -119,7 +130,7 @@ class Attempt(CurrentAttempt):
             raise ConfigError("kind", repr(kind), f"one of {', '.join(FailureKind)}") from None
         reason = "validation_failed" if found == FailureKind.VALIDATION else "told_by_caller"
         told = failure(reason, "maybe")
-        self._failure = changed(told, kind=found, retryable=found != FailureKind.PERMANENT)
+        self._told = changed(told, kind=found, retryable=found != FailureKind.PERMANENT)
 
     def __enter__(self) -> Attempt:
         if self._state != _NEW:
@@ -132,45 +143,55 @@ class Attempt(CurrentAttempt):
         return self._leave(error, cut=False)
 
     async def __aenter__(self) -> Attempt:
+        if not self._loop.awaits:
+            raise RuntimeError("`async with attempt` is for `async for`, whose waits let other tasks run")
         self.__enter__()
         limit = self._run.timeout
         if limit is not None:
-            import asyncio
-
-            self._timer = asyncio.timeout(limit)
-            await self._timer.__aenter__()
+            self._timer = Timer(limit)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> bool:
-        cut = False
-        if self._timer is not None:
-            try:
-                await self._timer.__aexit__(kind, error, traceback)
-            except TimeoutError as timeout:
-                error, cut = timeout, True
+    async def __aexit__(self, _type: object, error: BaseException | None, _traceback: object) -> bool:
+        cut = self._timer is not None and self._timer.stop(error)
         return self._leave(error, cut)
 
     def _leave(self, error: BaseException | None, cut: bool) -> bool:
-        loop = self._loop
+        """Whether the block's exception is swallowed, because the loop goes on."""
         self._state = _LEFT
-        if self._token is not None:
-            HERE.reset(self._token)
-        if isinstance(error, GeneratorExit):
-            return False
-        if error is None and self._failure is None:
-            loop.bound.answered(loop.run, None, "the block", None)
+        loop, token = self._loop, self._token
+        if token is not None:
+            leave(token)
+        try:
+            ending = self._ending(error, cut)
+        except BaseException:
             loop.run.end()
-            return False
-        if error is None:
-            told = self._failure
-            assert told is not None
-            wait, ending = loop.bound.judged(loop.run, told, Invalid(told, None), loop.outer, "the block", None)
-        else:
-            wait, ending = loop.bound.failed(loop.run, error, loop.outer, loop.outside, "the block", None, cut)
-        if ending is None:
-            self._wait = wait
+            raise
+        if self._wait is not None:
+            loop.last = error
             return True
         loop.run.end()
-        if ending is error:
+        if ending is None or ending is error:
             return False
-        raise ending
+        try:
+            raise ending
+        finally:
+            del ending, error  # an error holds this frame, which must not hold it
+
+    def _ending(self, error: BaseException | None, cut: bool) -> BaseException | None:
+        """What the block ends with; ``None`` when it is well, or when another attempt follows."""
+        loop, bound, told = self._loop, self._loop.bound, self._told
+        if error is not None and not cut and is_control_flow(error):
+            return error
+        if error is None and told is None:
+            bound.answered(loop.run, None, "the block", None)
+            return None
+        if error is None:
+            self._wait, ending = bound.judged(
+                loop.run, told or INVALID, Invalid(INVALID), loop.outer, "the block", None
+            )
+        else:
+            found = timed_out(error) if cut else error
+            self._wait, ending = bound.failed(
+                loop.run, found, loop.outer, False, "the block", None, cut, outside=loop.outside
+            )
+        return ending

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._chain import is_control_flow, walk
 from ._errors import CallError
 from ._finding import Finding, plain
-from ._known_builtins import STANDARD, programming
+from ._known_builtins import STANDARD, programming, system_refused
 from ._known_databases import DATABASES, of_pep249
 from ._known_http import CLIENTS
 from ._known_ours import OURS
@@ -72,7 +72,17 @@ def given_up(exc: BaseException, outside: BaseException | None = None) -> CallEr
 
 def is_programming(exc: BaseException) -> bool:
     """Whether it says that the code itself is at fault."""
-    return next(filter(None, map(row_of, type(exc).__mro__)), None) is programming
+    return first_row(type(exc)) is programming
+
+
+def own_fault(cls: type) -> bool:
+    """Whether it stands for a fault of the program or of its files: permanent, unless the caller knows better."""
+    return first_row(cls) in (programming, system_refused)
+
+
+def first_row(cls: type) -> Row | None:
+    """The row of the most derived class that has one."""
+    return next(filter(None, map(row_of, cls.__mro__)), None)
 
 
 def read(exc: BaseException) -> Finding:

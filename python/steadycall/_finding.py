@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ._native import CheckedPolicy
     from ._records import Failure
 
+    Told = tuple[int, list[tuple[str, str]], bytes | str, str | None, float, str]
     Row = Callable[[Any], "Finding | None"]
     Table = dict[str, Row]
 
@@ -33,14 +35,21 @@ NO, MAYBE = "no", "maybe"
 class Finding:
     """One exception, judged: its rank in a chain, how sure it is, and the failure it stands for."""
 
-    __slots__ = ("failure", "known", "rank", "sure")
+    __slots__ = ("failure", "known", "rank", "sure", "told")
 
-    def __init__(self, rank: int, sure: int, failure: Failure, known: bool = True) -> None:
+    def __init__(self, rank: int, sure: int, failure: Failure, known: bool = True, told: Told | None = None) -> None:
         self.rank = rank
         self.sure = sure
         self.failure = failure
         self.known = known
         """Whether it is an error of HTTP, an SDK, a database or the operating system."""
+        self.told = told
+        """The HTTP answer it was judged from."""
+
+    def by(self, policy: CheckedPolicy) -> Failure:
+        """The failure as a policy's own table of statuses has it."""
+        judged = None if self.told is None else classify(*self.told, policy)
+        return self.failure if judged is None else judged
 
     def weight(self, depth: int) -> tuple[int, int, int, bool, float]:
         """The heaviest finding of a chain is believed; of two at one depth, in a group, the one that asks for more."""
@@ -85,14 +94,15 @@ def answer(
     """An HTTP answer, judged as ``call`` judges it; ``None`` when the status is none."""
     if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status <= 599:
         return None
-    told = pairs(headers)
-    if is_ours(told):
+    said = pairs(headers)
+    if is_ours(said):
         # Our transport's word to the client above it, and none of the provider's.
-        told = [pair for pair in told if pair[0].lower() != "x-should-retry"]
-    found = classify(int(status), told, raw(body), None if url is None else str(url), time.time(), dialect)
+        said = [pair for pair in said if pair[0].lower() != "x-should-retry"]
+    told = (int(status), said, raw(body), None if url is None else str(url), time.time(), dialect)
+    found = classify(*told)
     if found is None:
         return Finding(VALIDATION, PHASE, failure("validation_failed", MAYBE))
-    return Finding(PACE if is_pace(found) else ANSWER, VAGUE, found)
+    return Finding(PACE if is_pace(found) else ANSWER, VAGUE, found, told=told)
 
 
 def is_ours(told: list[tuple[str, str]]) -> bool:

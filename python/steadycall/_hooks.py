@@ -37,12 +37,25 @@ def draws(rng: Rng) -> Callable[[], float]:
     return random.Random(rng).random
 
 
+YIELDS, AWAITED = 0x20 | 0x200, 0x80  # inspect.CO_GENERATOR and CO_ASYNC_GENERATOR, CO_COROUTINE
+
+
+def code_flags(fn: Any) -> int:
+    """What kind of function it is; also of a method, a partial, or an object with ``__call__``."""
+    while type(fn).__name__ == "partial" and hasattr(fn, "func"):
+        fn = fn.func
+    called = getattr(type(fn), "__call__", None)  # noqa: B004 - its code is looked at
+    code = getattr(fn, "__code__", None) or getattr(called, "__code__", None)
+    flags = getattr(code, "co_flags", 0)
+    marked = getattr(fn, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
+    return flags | AWAITED if marked else flags
+
+
 def check_sleep(sleep: Sleep, *, may_be_awaited: bool) -> None:
     """Refuse what is no callable and, for a front that blocks, what must be awaited."""
     if not callable(sleep):
         raise ConfigError("sleep", repr(sleep), "a callable that takes seconds, or None")
-    code = getattr(sleep, "__code__", None)
-    if not may_be_awaited and code is not None and code.co_flags & 0x80:  # inspect.CO_COROUTINE
+    if not may_be_awaited and code_flags(sleep) & AWAITED:
         raise ConfigError(
             "sleep", repr(sleep), "a plain callable that takes seconds (a coroutine function needs acall)"
         )

@@ -57,7 +57,7 @@ UNREACHABLE = {
 
 programming = plain("programming_error", sure=CHANCE, known=False)
 _unreachable = fault("connect_failed", NO, SYSTEM)
-_refused = plain("system_refused", sure=SYSTEM)
+system_refused = plain("system_refused", sure=SYSTEM)
 _failed = plain("system_failed", sure=SYSTEM)
 
 
@@ -66,7 +66,7 @@ def of_oserror(exc: Any) -> Finding | None:
     number = attribute(exc, "errno")
     if number in UNREACHABLE:
         return _unreachable(exc)
-    return (_refused if number in REFUSED else _failed)(exc)
+    return (system_refused if number in REFUSED else _failed)(exc)
 
 
 BUILTINS: Table = {
@@ -76,13 +76,13 @@ BUILTINS: Table = {
     "BrokenPipeError": fault("connection_lost", MAYBE, SYSTEM),
     "ConnectionError": vague("connection_lost"),
     "TimeoutError": fault("timed_out", MAYBE, SYSTEM),
-    "FileNotFoundError": _refused,
-    "FileExistsError": _refused,
-    "IsADirectoryError": _refused,
-    "NotADirectoryError": _refused,
-    "PermissionError": _refused,
-    "ProcessLookupError": _refused,
-    "ChildProcessError": _refused,
+    "FileNotFoundError": system_refused,
+    "FileExistsError": system_refused,
+    "IsADirectoryError": system_refused,
+    "NotADirectoryError": system_refused,
+    "PermissionError": system_refused,
+    "ProcessLookupError": system_refused,
+    "ChildProcessError": system_refused,
     "OSError": of_oserror,
     "TypeError": programming,
     "NameError": programming,

@@ -6,18 +6,30 @@ cannot be cut and is told ``timeout`` instead.
 
 from __future__ import annotations
 
-import sys
+import time
 from sys import exception
 from types import CoroutineType
 
 from . import _usage, _watch
+from ._chain import is_control_flow
 from ._errors import AttemptTimeout, ConfigError, DeadlineExceeded, RequestBudgetSpent, ResponseError
+from ._function import (
+    UNFINISHED,
+    awaitable,
+    awaited,
+    name_of,
+    note,
+    raise_as_it_is,
+    refuse_unfinished,
+    request_id_of,
+)
 from ._hooks import check_sleep, default_asleep, default_sleep, draws
-from ._judge import Invalid, invalid, judge_failure, verdict
+from ._judge import Invalid, judge_failure, judge_validator, verdict
 from ._kinds import StopReason
-from ._native import Run, callback, failure
+from ._loop import Timer, running_loop, timed_out
+from ._native import Run, Starter, callback, failure
 from ._records import CallRecord
-from ._scope import HERE
+from ._scope import HERE, leave
 from ._time import read_clock
 
 TYPE_CHECKING = False
@@ -35,7 +47,10 @@ if TYPE_CHECKING:
 class BoundPolicy:
     """A policy and what its calls are lent: made by ``Policy.bind``."""
 
-    __slots__ = ("_checked", "_draw", "_now", "_on_end", "_on_retry", "_plain", "_rng", "_sleep", "_validate", "policy")
+    __slots__ = (
+        *("_awaits", "_now", "_on_end", "_on_retry", "_plain", "_rng"),
+        *("_sleep", "_starter", "_validate", "policy"),
+    )
 
     policy: Policy
     """How failures are retried."""
@@ -55,16 +70,20 @@ class BoundPolicy:
         if sleep is not None:
             check_sleep(sleep, may_be_awaited=True)
         self.policy = policy
-        self._checked = policy._checked
         self._validate = validate
         self._sleep = sleep
         self._now = None if clock is None else read_clock(clock)
         self._rng = rng
-        self._draw = None if rng is None else draws(rng)
+        self._starter = Starter(policy._checked, self._now, None if rng is None else draws(rng))
         self._on_retry = callback("on_retry", on_retry)
         self._on_end = callback("on_end", on_end)
-        # Where no answer needs a second look.
-        self._plain = validate is None and on_end is None and policy.deadline is None
+        # What needs `acall`, if anything does.
+        self._awaits = next(
+            (name for name, given in (("sleep", sleep), ("validate", validate)) if awaited(given)), None
+        )
+        # Nothing limits an attempt, and nothing is left to do with an answer: see `retry`.
+        limits = (policy.deadline, policy.attempt_timeout, policy.max_requests)
+        self._plain = validate is None and on_end is None and limits == (None, None, None)
 
     def hooks(self) -> dict[str, Any]:
         """What ``Policy.bind`` was given, to bind another policy with."""
@@ -79,90 +98,121 @@ class BoundPolicy:
 
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn(*args, **kwargs)`` until it succeeds or the policy gives up; see ``Policy.call``."""
-        outer, outside = HERE.get(), exception()
-        run = Run(self._checked, outer, self._now, self._draw, False)
-        token = HERE.set(run)
-        usage = None
-        try:
-            while run.begin():
-                try:
-                    answer: Any = fn(*args, **kwargs)
-                    if answer.__class__ is CoroutineType:
-                        answer.close()
-                        raise ConfigError("fn", name_of(fn), "a plain function (a coroutine function needs acall)")
-                    if self._plain and outer is None:
-                        return answer
-                    usage = _usage.add(usage, answer)
-                    if self._validate is not None and run.remaining != 0.0:
-                        answer = self._validated(answer)
-                except BaseException as error:
-                    wait, ending = self.failed(run, error, outer, outside, name_of(fn), usage)
-                    if ending is error:
-                        raise
-                else:
-                    return self.answered(run, answer, name_of(fn), usage)
-                if ending is not None:
-                    raise ending
-                self.pause(run, wait)
-            raise self.ended(run, None, name_of(fn), usage)
-        finally:
-            HERE.reset(token)
-            run.end()
+        if self._awaits is not None:
+            self.require_plain()
+        return self._run(fn, args, kwargs)  # type: ignore[no-any-return]  # what fn gives, or what its validator does
 
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """As ``call``, for a coroutine function; see ``Policy.acall``."""
-        outer, outside = HERE.get(), exception()
-        run = Run(self._checked, outer, self._now, self._draw, False)
+        return await self._arun(fn, args, kwargs)  # type: ignore[no-any-return]  # as above
+
+    def _run(self, fn: Any, args: Any, kwargs: Any, run: Run | None = None, error: Any = None) -> Any:
+        """The loop; from its start, or from the first failure of a ``run`` that had nothing around it."""
+        outer = HERE.get()
+        if run is None:
+            run = self._starter.within(outer)
         token = HERE.set(run)
-        usage = None
+        usage: dict[str, int] | None = None
+        last: Any = None
+        ending: Any = None
         try:
-            while run.begin():
-                timer = None
+            while error is not None or run.begin():
+                checking = False
                 try:
-                    limit = run.timeout
-                    if limit is None:
-                        answer: Any = await fn(*args, **kwargs)
-                    else:
-                        async with sys.modules["asyncio"].timeout(limit) as timer:
-                            answer = await fn(*args, **kwargs)
-                    if self._plain and outer is None:
-                        return answer  # type: ignore[no-any-return]  # what fn promised
-                    usage = _usage.add(usage, answer)
-                    if self._validate is not None:
-                        answer = await self._avalidated(answer)
-                except BaseException as error:
-                    cut = timer is not None and isinstance(error, TimeoutError) and timer.expired()
-                    wait, ending = self.failed(run, error, outer, outside, name_of(fn), usage, cut)
-                    if ending is error:
-                        raise
-                else:
-                    return self.answered(run, answer, name_of(fn), usage)  # type: ignore[no-any-return]  # as above
-                if ending is not None:
-                    raise ending
-                await self.apause(run, wait)
-            raise self.ended(run, None, name_of(fn), usage)
+                    if error is None:
+                        answer = fn(*args, **kwargs)
+                        if answer.__class__ in UNFINISHED:
+                            refuse_unfinished(fn, answer)
+                        if self._on_end is not None:
+                            usage = _usage.add(usage, answer)
+                        if self._validate is not None and run.deadline_left != 0.0:
+                            checking = True
+                            answer = verdict(answer, self._finished(self._validate(answer)))
+                except (Exception, BaseExceptionGroup) as raised:
+                    error = raised
+                if error is None:
+                    return self.answered(run, answer, name_of(fn), usage)
+                # Out of the `except` block, so that nothing which is raised from here on has this failure as context.
+                wait, ending = self.failed(run, error, outer, checking, name_of(fn), usage)
+                if wait is None:
+                    raise_as_it_is(ending)
+                last, error = error, None
+                self.pause(run, wait)
+            ending = self.ended(run, last, name_of(fn), usage)
+            raise_as_it_is(ending)
         finally:
-            HERE.reset(token)
+            error = last = ending = outer = None  # an error holds this frame, which must not hold it
+            leave(token)
             run.end()
 
-    def _validated(self, answer: Any) -> Any:
+    async def _arun(self, fn: Any, args: Any, kwargs: Any, run: Run | None = None, error: Any = None) -> Any:
+        running_loop()
+        outer = HERE.get()
+        if run is None:
+            run = self._starter.within(outer)
+        token = HERE.set(run)
+        timer: Timer | None = None
+        usage: dict[str, int] | None = None
+        last: Any = None
+        ending: Any = None
         try:
-            given = self._validate(answer)  # type: ignore[misc]  # asked only when there is one
-        except Exception as error:
-            raise invalid(error) from error
+            while error is not None or run.begin():
+                checking = cut = False
+                try:
+                    if error is None:
+                        timer = None if (limit := run.timeout) is None else Timer(limit)
+                        answer = await awaitable(fn, fn(*args, **kwargs))
+                        if timer is not None:
+                            timer.stop()
+                        if self._on_end is not None:
+                            usage = _usage.add(usage, answer)
+                        if self._validate is not None and (left := run.deadline_left) != 0.0:
+                            checking = True
+                            given = self._validate(answer)
+                            if hasattr(given, "__await__"):
+                                timer = None if left is None else Timer(left)
+                                given = await given
+                                if timer is not None:
+                                    timer.stop()
+                            answer = verdict(answer, given)
+                except BaseException as raised:
+                    cut = timer is not None and timer.stop(raised)
+                    if not cut and is_control_flow(raised):
+                        raise
+                    error = timed_out(raised) if cut else raised
+                if error is None or (cut and checking):
+                    return self.answered(run, answer, name_of(fn), usage, late=cut)
+                # Out of the `except` block, so that nothing which is raised from here on has this failure as context.
+                wait, ending = self.failed(run, error, outer, checking, name_of(fn), usage, cut)
+                if wait is None:
+                    raise_as_it_is(ending)
+                last, error = error, None
+                await self.apause(run, wait)
+            ending = self.ended(run, last, name_of(fn), usage)
+            raise_as_it_is(ending)
+        finally:
+            error = last = ending = outer = None  # an error holds this frame, which must not hold it
+            leave(token)
+            run.end()
+
+    def require_plain(self) -> None:
+        """Refuse, for the front that blocks, hooks that must be awaited.
+
+        Raises:
+            ConfigError: one of them is a coroutine function.
+        """
+        if self._awaits is not None:
+            allowed = "a plain callable (a coroutine function needs acall)"
+            raise ConfigError(self._awaits, "a coroutine function", allowed)
+
+    def _finished(self, given: Any) -> Any:
+        """What a validator gave, which must be nothing to await."""
         if given.__class__ is CoroutineType:
             given.close()
-            raise ConfigError("validate", name_of(self._validate), "a plain callable (a coroutine function needs acall)")
-        return verdict(answer, given)
-
-    async def _avalidated(self, answer: Any) -> Any:
-        try:
-            given = self._validate(answer)  # type: ignore[misc]  # asked only when there is one
-            if given.__class__ is CoroutineType:
-                given = await given
-        except Exception as error:
-            raise invalid(error) from error
-        return verdict(answer, given)
+            raise ConfigError(
+                "validate", name_of(self._validate), "a plain callable (a coroutine function needs acall)"
+            )
+        return given
 
     # What every front does with an outcome; `attempts` uses these too.
 
@@ -171,18 +221,24 @@ class BoundPolicy:
         run: Run,
         error: BaseException,
         outer: Any,
-        outside: BaseException | None,
+        checking: bool,
         name: str,
         usage: dict[str, int] | None,
         cut: bool = False,
-    ) -> tuple[float, BaseException | None]:
+        outside: BaseException | None = None,
+    ) -> tuple[float | None, BaseException | None]:
         """After a failed attempt: the wait before the next, or the exception to end with.
+
+        ``outside`` is what was being handled before the work began, where that is not what is handled now.
 
         Raises:
             BaseException: a wish to stop, found in the chain of ``error``.
         """
-        judged = failure("attempt_timeout", "maybe") if cut else judge_failure(self.policy, error, run, outside)
-        return self.judged(run, judged, error, outer, name, usage, cut)
+        if checking:
+            judged, final = judge_validator(error), False
+        else:
+            judged, final = judge_failure(self.policy, error, run, outside or exception(), cut)
+        return self.judged(run, judged, error, outer, name, usage, cut=cut, final=final)
 
     def judged(
         self,
@@ -192,38 +248,44 @@ class BoundPolicy:
         outer: Any,
         name: str,
         usage: dict[str, int] | None,
+        *,
         cut: bool = False,
-    ) -> tuple[float, BaseException | None]:
+        final: bool = False,
+    ) -> tuple[float | None, BaseException | None]:
         """As ``failed``, once the failure is known."""
-        wait = run.failed(judged, request_id=request_id_of(error), fully_sent=judged.reason == _SILENCE)
+        silence = judged.reason == _SILENCE
+        wait = run.failed(judged, request_id=request_id_of(error), fully_sent=silence, given_up_below=final)
         if wait is not None:
             _watch.retried(run.attempts[-1], name, judged.reason, self._on_retry)
             return wait, None
         ending = self.ended(run, error, name, usage, cut)
         if outer is not None:
             outer.gave_up(ending)
-        return 0.0, ending
+        return None, ending
 
-    def answered(self, run: Run, answer: Any, name: str, usage: dict[str, int] | None) -> Any:
+    def answered(self, run: Run, answer: Any, name: str, usage: dict[str, int] | None, late: bool = False) -> Any:
         """Give the answer, unless the deadline has passed.
 
         Raises:
             DeadlineExceeded: it came too late; it is kept in ``late_result``.
         """
-        if not run.answered():
+        if not run.answered(late=late):
             error = self.ended(run, None, name, usage)
             error.late_result = answer  # type: ignore[attr-defined]  # a late answer is a deadline exceeded
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # an error holds this frame, which must not hold it
         self._tell_end(run, usage, None)
         return answer
 
     def ended(
         self, run: Run, error: BaseException | None, name: str, usage: dict[str, int] | None, cut: bool = False
     ) -> BaseException:
-        """The exception that ends the call: the last failure itself, with a note, or why there was none to raise."""
+        """The exception that ends the call: the last failure itself, with a note, or why there is none to raise."""
         stop = run.stop_reason
         self._tell_end(run, usage, stop)
-        source = error.error if isinstance(error, Invalid) else error
+        source = None if isinstance(error, Invalid) else error
         if run.stage is not None:
             ending: BaseException = DeadlineExceeded(stage=run.stage, **self._fields(run, name))
             ending.__cause__ = source
@@ -236,7 +298,7 @@ class BoundPolicy:
             ending = ResponseError(status=None, **self._fields(run, name))
         else:
             ending = source
-            ending.add_note(f"steadycall: {run.why}.")
+            note(ending, f"steadycall: {run.why}.")
         return ending
 
     def _fields(self, run: Run, name: str) -> dict[str, Any]:
@@ -279,7 +341,7 @@ class BoundPolicy:
 
     async def apause(self, run: Run, wait: float) -> None:
         """As ``pause``; ``time.sleep`` means ``asyncio.sleep``."""
-        sleep = default_asleep() if self._sleep is None or self._sleep is default_sleep() else self._sleep
+        sleep = default_asleep() if self._sleep is None or self._sleep is time.sleep else self._sleep
         given = sleep(wait)
         if given is not None and hasattr(given, "__await__"):
             await given
@@ -290,14 +352,3 @@ class BoundPolicy:
 
 
 _SILENCE = failure("read_timeout", "maybe").reason
-
-
-def request_id_of(error: object) -> str | None:
-    """The server's id for a request, where an SDK's error tells it."""
-    found = getattr(error, "request_id", None)
-    return found if isinstance(found, str) else None
-
-
-def name_of(fn: object) -> str:
-    """A callable's name for messages."""
-    return getattr(fn, "__qualname__", None) or type(fn).__name__

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from ._errors import BudgetError, ConfigError
-from ._kinds import FailureKind
+from ._fields import BASE, CAP, backoff_from, by_kind, plain_seconds, read_backoff, read_statuses, read_types, shown
 from ._native import Backoff, CheckedPolicy, count, seconds
 from ._operation import BoundPolicy
 from ._record import frozen
@@ -11,17 +13,15 @@ from ._record import frozen
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
-    from typing import Any, ParamSpec, TypeVar
+    from typing import Any, ParamSpec, TypeVar, Unpack
 
+    from ._fields import Fields, RetryIf, Types
     from ._hooks import Rng, Sleep
-    from ._records import AttemptRecord, CallRecord, Failure
+    from ._records import AttemptRecord, CallRecord
     from ._time import Clock, Seconds
 
     P = ParamSpec("P")
     T = TypeVar("T")
-    Types = type[BaseException] | tuple[type[BaseException], ...]
-
-_BASE, _CAP = 1.0, 30.0
 
 
 @frozen
@@ -82,14 +82,15 @@ class Policy:
     retry_maybe_processed: bool
     retry_exhausted: bool
     retry_on: tuple[type[BaseException], ...] | None
-    retry_if: Callable[[Failure, BaseException], bool | Failure | None] | None
+    retry_if: RetryIf | None
+    _checked: CheckedPolicy
 
     def __init__(
         self,
         *,
         tries: int = 5,
-        base: Seconds = _BASE,
-        cap: Seconds = _CAP,
+        base: Seconds = BASE,
+        cap: Seconds = CAP,
         max_wait: Seconds = 60.0,
         deadline: Seconds | None = None,
         attempt_timeout: Seconds | None = None,
@@ -103,20 +104,20 @@ class Policy:
         retry_maybe_processed: bool = True,
         retry_exhausted: bool = False,
         retry_on: Types | None = None,
-        retry_if: Callable[[Failure, BaseException], bool | Failure | None] | None = None,
+        retry_if: RetryIf | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in _FIELDS}
-        given["backoff"] = _read_backoff(backoff, base, cap)
-        given["retry_on"] = _read_types(retry_on)
+        given = {name: plain_seconds(value) for name, value in locals().items() if name in _FIELDS}
+        given["backoff"] = read_backoff(backoff, base, cap)
+        given["retry_on"] = read_types(retry_on)
         if retry_status is not None:
-            given["retry_status"] = _read_statuses(retry_status)
+            given["retry_status"] = read_statuses(retry_status)
         if retry_if is not None and not callable(retry_if):
             raise ConfigError("retry_if", repr(retry_if), "a callable that takes a Failure and an exception, or None")
         if not isinstance(retry_exhausted, bool):
             raise ConfigError("retry_exhausted", repr(retry_exhausted), "True or False")
         self.__dict__.update(given)
         self.__dict__["_checked"] = CheckedPolicy(
-            *(tries, base, cap, max_wait, deadline, attempt_timeout, min_attempt, _by_kind(given["backoff"])),
+            *(tries, base, cap, max_wait, deadline, attempt_timeout, min_attempt, by_kind(given["backoff"])),
             *(validation_tries, max_requests, hint_jitter),
             *(given["retry_status"], retry_transport, retry_maybe_processed),
         )
@@ -131,21 +132,23 @@ class Policy:
         Raises:
             ConfigError: an unknown field, or a value that makes no sense.
         """
+        if not hasattr(settings, "items"):
+            raise ConfigError("settings", repr(settings), "a mapping from fields of Policy to values")
         values = dict(settings)
         unknown = sorted(str(name) for name in values if name not in _FIELDS)
         if unknown:
             raise ConfigError("settings", f"the unknown field {unknown[0]!r}", f"fields among {', '.join(_FIELDS)}")
         if values.get("backoff") is not None:
-            values["backoff"] = _backoff_from(values["backoff"])
+            values["backoff"] = backoff_from(values["backoff"])
         return cls(**values)
 
-    def replace(self, **changes: Any) -> Policy:
+    def replace(self, **changes: Unpack[Fields]) -> Policy:
         """A copy with some fields changed.
 
         Raises:
             ConfigError: a value that makes no sense.
         """
-        return type(self)(**(self._fields() | changes))
+        return type(self)(**{**self._fields(), **changes})
 
     def bind(
         self,
@@ -190,7 +193,7 @@ class Policy:
 
     @property
     def _bound(self) -> BoundPolicy:
-        bound = self.__dict__.get("_unhooked")
+        bound: BoundPolicy | None = self.__dict__.get("_unhooked")
         if bound is None:
             bound = self.__dict__["_unhooked"] = BoundPolicy(self)
         return bound
@@ -253,16 +256,19 @@ class Policy:
 
     def __hash__(self) -> int:
         values = self._fields()
-        if isinstance(values["backoff"], dict):
+        if isinstance(values["backoff"], MappingProxyType):
             values["backoff"] = frozenset(values["backoff"].items())
         return hash(tuple(values.values()))
 
     def __repr__(self) -> str:
         changed = {name: value for name, value in self._fields().items() if value != _FIELDS[name]}
-        return f"Policy({', '.join(f'{name}={_shown(value)}' for name, value in changed.items())})"
+        return f"Policy({', '.join(f'{name}={shown(value)}' for name, value in changed.items())})"
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self._fields(),)
+        values = self._fields()
+        if isinstance(values["backoff"], MappingProxyType):
+            values["backoff"] = dict(values["backoff"])
+        return _rebuild, (values,)
 
 
 def _rebuild(fields: dict[str, Any]) -> Policy:
@@ -300,77 +306,3 @@ def layers(**tries: int) -> Layers:
 
 def _chains(chains: int) -> int:
     return count("chains", chains)
-
-
-_WAITING = (FailureKind.CALL, FailureKind.RATE_LIMITED, FailureKind.VALIDATION)
-
-
-def _read_backoff(backoff: Any, base: Any, cap: Any) -> Any:
-    if backoff is None:
-        return None
-    unused = isinstance(backoff, Backoff)
-    if not unused:
-        if not hasattr(backoff, "items"):
-            raise ConfigError("backoff", repr(backoff), "a Backoff, a mapping from FailureKind to Backoff, or None")
-        by_kind = {}
-        for kind, one in backoff.items():
-            if kind not in _WAITING:
-                allowed = f"a mapping from {', '.join(_WAITING)} (permanent failures are never retried)"
-                raise ConfigError("backoff", f"one for {kind!r}", allowed)
-            if not isinstance(one, Backoff):
-                raise ConfigError(f"backoff[{str(kind)!r}]", repr(one), "a Backoff")
-            by_kind[FailureKind(kind)] = one
-        backoff = by_kind
-        unused = FailureKind.CALL in backoff and FailureKind.RATE_LIMITED in backoff
-    if unused and (base, cap) != (_BASE, _CAP):
-        raise ConfigError("backoff", repr(backoff), "left out when base or cap is given, which it would not use")
-    return backoff
-
-
-def _by_kind(backoff: Any) -> list[Backoff | None]:
-    if isinstance(backoff, Backoff):
-        return [backoff, backoff, None]
-    return [(backoff or {}).get(kind) for kind in _WAITING]
-
-
-def _read_types(types: Any) -> tuple[type[BaseException], ...] | None:
-    if types is None:
-        return None
-    all_types = types if isinstance(types, (tuple, list, set, frozenset)) else (types,)
-    for one in all_types:
-        if not isinstance(one, type) or not issubclass(one, BaseException):
-            raise ConfigError("retry_on", repr(one), "an exception type, a tuple of them, or None")
-    return tuple(all_types)
-
-
-def _read_statuses(statuses: Any) -> Any:
-    try:
-        return frozenset(statuses)
-    except TypeError:
-        return statuses  # the core's check names what is wrong with it
-
-
-def _backoff_from(given: Any) -> Any:
-    if isinstance(given, Backoff):
-        return given
-    if given == "none":
-        return Backoff.none()
-    if not hasattr(given, "items"):
-        raise ConfigError("backoff", repr(given), '"none", {"fixed": 2} or the like, or a mapping from kinds to such')
-    if len(given) == 1 and (made := next(iter(given))) in ("fixed", "exponential", "full_jitter"):
-        values = given[made]
-        if hasattr(values, "items"):
-            return getattr(Backoff, made)(**values)
-        return getattr(Backoff, made)(*(values if isinstance(values, (list, tuple)) else (values,)))
-    return {kind: _backoff_from(one) for kind, one in given.items()}
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{str(kind)!r}: {one!r}" for kind, one in value.items()) + "}"
-    if isinstance(value, frozenset):
-        return "{" + ", ".join(map(repr, sorted(value))) + "}"
-    if isinstance(value, tuple):
-        names = ", ".join(one.__name__ for one in value)
-        return f"({names},)" if len(value) == 1 else f"({names})"
-    return repr(value)

@@ -5,47 +5,75 @@ from __future__ import annotations
 from functools import partial, update_wrapper
 
 from ._errors import ConfigError
-from ._operation import BoundPolicy, name_of
+from ._function import UNFINISHED, name_of, refuse_unfinished
+from ._hooks import AWAITED, YIELDS, code_flags
+from ._loop import running_loop
+from ._operation import BoundPolicy
 from ._policy import Policy
+from ._scope import HERE, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, ParamSpec, Protocol, TypeVar, overload
+    from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+    from ._fields import Fields
+    from ._hooks import Rng, Sleep
+    from ._records import AttemptRecord, CallRecord
+    from ._time import Clock
 
     P = ParamSpec("P")
+    Q = ParamSpec("Q")
+    T = TypeVar("T")
     T_co = TypeVar("T_co", covariant=True)
 
+    class Options(Fields, total=False):
+        """The fields of a policy, and what `Policy.bind` takes."""
+
+        validate: Callable[[Any], Any] | None
+        sleep: Sleep | None
+        clock: Clock | None
+        rng: Rng | None
+        on_retry: Callable[[AttemptRecord], Any] | None
+        on_end: Callable[[CallRecord], Any] | None
+
     class Retried(Protocol[P, T_co]):
-        """A function that is retried."""
+        """A function that is retried; of an instance it is a method as any other."""
 
         policy: Policy
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
-        def retry_with(self, **changes: Any) -> Retried[P, T_co]: ...
+        @overload
+        def __get__(self, instance: None, owner: type | None = None, /) -> Retried[P, T_co]: ...
+        @overload
+        def __get__(
+            self: Retried[Concatenate[Any, Q], T_co], instance: object, owner: type | None = None, /
+        ) -> Callable[Q, T_co]: ...
+        def retry_with(self, **changes: Unpack[Options]) -> Retried[P, T_co]: ...
 
-    T = TypeVar("T")
+else:
 
-    @overload
-    def retry(policy: Callable[P, T], /) -> Retried[P, T]: ...
-    @overload
-    def retry(
-        policy: Policy | BoundPolicy | None = None, /, **options: Any
-    ) -> Callable[[Callable[P, T]], Retried[P, T]]: ...
+    def overload(signature):
+        return signature
 
 
 HOOKS = ("validate", "sleep", "clock", "rng", "on_retry", "on_end")
 """What is no field of a policy but lent to its calls; the names ``Policy.bind`` takes."""
 
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # inspect.CO_GENERATOR and its like
 
-
-def retry(policy: Any = None, /, **options: Any) -> Any:
+@overload
+def retry(policy: Callable[P, T], /) -> Retried[P, T]: ...
+@overload
+def retry(  # noqa: F811 - an overload
+    policy: Policy | BoundPolicy | None = None, /, **options: Unpack[Options]
+) -> Callable[[Callable[P, T]], Retried[P, T]]: ...
+def retry(policy: Any = None, /, **options: Any) -> Any:  # noqa: F811 - what is overloaded
     """Decorate a function, plain or ``async``, or a method, so that it is run until it succeeds or a policy gives up.
 
     ``@retry``, ``@retry(tries=3)``, ``@retry(policy)`` and ``@retry(policy, deadline=10)`` all work. The decorated
     function keeps its signature, types and docs, has the policy as ``fn.policy``, and ``fn.retry_with(**changes)``
-    is the same function under a changed one.
+    is the same function under a changed one; of a method, ``Class.method.retry_with(**changes)``, which takes the
+    instance first.
 
     Args:
         policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy.
@@ -61,13 +89,13 @@ def retry(policy: Any = None, /, **options: Any) -> Any:
         TypeError: an unknown option.
     """
     if policy is not None and not isinstance(policy, (Policy, BoundPolicy)):
-        if not callable(policy):
+        if not callable(policy) and not isinstance(policy, (staticmethod, classmethod)):
             raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, or None")
         return _decorate(policy, BoundPolicy(Policy()))
     return partial(_decorate, bound=bind(policy, options))
 
 
-def bind(policy: Policy | BoundPolicy | None, options: dict[str, Any]) -> BoundPolicy:
+def bind(policy: Policy | BoundPolicy | None, options: Any) -> BoundPolicy:
     """A policy with its hooks, some of both replaced by ``options``."""
     hooks = {} if not isinstance(policy, BoundPolicy) else policy.hooks()
     plain = policy.policy if isinstance(policy, BoundPolicy) else policy or Policy()
@@ -81,31 +109,66 @@ def _decorate(fn: Any, bound: BoundPolicy) -> Any:
         raise ConfigError("fn", f"a {type(fn).__name__}", f"the function itself: put retry below @{type(fn).__name__}")
     if not callable(fn):
         raise ConfigError("fn", repr(fn), "a function")
-    flags = _flags(fn)
-    if flags & (_GENERATOR | _ASYNC_GENERATOR):
+    flags = code_flags(fn)
+    if flags & YIELDS:
         raise ConfigError("fn", f"the generator function {name_of(fn)}", "a plain or a coroutine function")
-    if flags & _COROUTINE:
-        acall = bound.acall
-
-        async def retried(*args: Any, **kwargs: Any) -> Any:
-            return await acall(fn, *args, **kwargs)
-
-    else:
-        call = bound.call
-
-        def retried(*args: Any, **kwargs: Any) -> Any:
-            return call(fn, *args, **kwargs)
-
+    retried = _async(fn, bound) if flags & AWAITED else _sync(fn, bound)
     wrapper: Any = update_wrapper(retried, fn)
     wrapper.policy = bound.policy
     wrapper.retry_with = lambda **changes: _decorate(fn, bind(bound, changes))
     return wrapper
 
 
-def _flags(fn: Any) -> int:
-    """The code flags of a function, a method, a partial, or an object with ``__call__``."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    code = getattr(fn, "__code__", None) or getattr(getattr(type(fn), "__call__", None), "__code__", None)
-    marked = getattr(fn, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
-    return (code.co_flags if code is not None else 0) | (_COROUTINE if marked else 0)
+# A first attempt that succeeds, where nothing limits it, never meets the loop: most calls are such, and this is all
+# they cost. Whatever else happens goes to the loop, with the run that has begun.
+
+
+def _sync(fn: Any, bound: BoundPolicy) -> Any:
+    bound.require_plain()
+    plain, loop = bound._plain, bound._run
+    begin, here, enter, back = bound._starter.alone, HERE.get, HERE.set, HERE.reset
+
+    def retried(*args: Any, **kwargs: Any) -> Any:
+        if not plain or here() is not None:
+            return loop(fn, args, kwargs)
+        run = begin()
+        token = enter(run)
+        try:
+            answer = fn(*args, **kwargs)
+            if answer.__class__ in UNFINISHED:
+                refuse_unfinished(fn, answer)
+            return answer
+        except (Exception, BaseExceptionGroup) as error:
+            failed = error
+        finally:
+            back(token)
+        try:
+            return loop(fn, args, kwargs, run, failed)
+        finally:
+            del failed  # an error holds this frame, which must not hold it
+
+    return retried
+
+
+def _async(fn: Any, bound: BoundPolicy) -> Any:
+    plain, loop = bound._plain, bound._arun
+    begin, here, enter = bound._starter.alone, HERE.get, HERE.set
+
+    async def retried(*args: Any, **kwargs: Any) -> Any:
+        if not plain or here() is not None:
+            return await loop(fn, args, kwargs)
+        running_loop()
+        run = begin()
+        token = enter(run)
+        try:
+            return await fn(*args, **kwargs)
+        except (Exception, BaseExceptionGroup) as error:
+            failed = error
+        finally:
+            leave(token)
+        try:
+            return await loop(fn, args, kwargs, run, failed)
+        finally:
+            del failed  # an error holds this frame, which must not hold it
+
+    return retried

@@ -7,8 +7,10 @@ for those within: how much time is left, how many requests are left, and may I m
 from __future__ import annotations
 
 from contextvars import ContextVar
+from functools import wraps
 from threading import Lock
 
+from ._hooks import AWAITED, code_flags
 from ._native import Run, count
 from ._time import Deadline
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
     T = TypeVar("T")
-    Layer = "scope | Run"
+    N = TypeVar("N", int, float)
 
 HERE: ContextVar[Any] = ContextVar("steadycall_layer", default=None)
 """The innermost layer of the running context."""
@@ -31,14 +33,30 @@ around = HERE.get
 """The layer a call begins in; ``None`` outside of any."""
 
 
-class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
+def tighter(one: N | None, other: N | None) -> N | None:
+    """The lower of two limits; ``None`` is none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
+
+
+def leave(token: Token[Any]) -> None:
+    """Go back to the layer around."""
+    try:
+        HERE.reset(token)
+    except ValueError:
+        pass  # a coroutine or generator that the collector closes does so in another context, which knows nothing of us
+
+
+class scope:
     """Give everything within one deadline and one request budget: ``with scope(deadline=4.0, requests=6): ...``.
 
     It works as a plain and as an async context manager, and is used once. Inner scopes nest by the tighter bound.
     Every attempt of ``call``, ``acall``, a ``Policy`` or a transport within spends from it: a wrapped function spends
     one request a run, unless steadycall made requests within that run, which then count instead. Tasks that are
     started within belong to it, and so does ``asyncio.to_thread``; threads and executors need ``carry``. Once it has
-    ended it binds nobody, whatever still runs.
+    ended it binds nobody: a call that begins later, in a task or thread which goes on, is free of it, and one that
+    began within keeps the deadline it began with.
 
     In an async generator the bounds hold until its next ``yield`` and from then on for whoever resumes it, as all
     context variables do: open the scope around the loop that consumes it instead.
@@ -78,7 +96,8 @@ class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
             raise RuntimeError("a scope is entered once; make another one")
         self._entered = True
         given = self._given
-        self._deadline = given if given is None or isinstance(given, Deadline) else Deadline.after(given, clock=self._clock)
+        if given is not None:
+            self._deadline = given if isinstance(given, Deadline) else Deadline.after(given, clock=self._clock)
         self._around = HERE.get()
         self._token = HERE.set(self)
         return self
@@ -86,7 +105,7 @@ class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
     def __exit__(self, *_: object) -> None:
         self._ended = True
         if self._token is not None:
-            HERE.reset(self._token)
+            leave(self._token)
 
     async def __aenter__(self) -> scope:
         return self.__enter__()
@@ -102,17 +121,12 @@ class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
     def remaining(self) -> float | None:
         """Seconds left within; ``None`` when nothing limits them."""
         outer = None if self._around is None else self._around.remaining()
-        if self._ended or self._deadline is None:
-            return outer
-        own = self._deadline.remaining()
-        return own if outer is None else min(own, outer)
+        return tighter(self._own(), outer)
 
     def left(self) -> int | None:
         """Requests left within; ``None`` when nothing limits them."""
         outer = None if self._around is None else self._around.left()
-        if self._ended or self._requests is None:
-            return outer
-        return self._requests if outer is None else min(self._requests, outer)
+        return tighter(None if self._ended else self._requests, outer)
 
     def spend(self) -> bool:
         """Take one request, here and from the layers around; ``False`` when one of them has none left."""
@@ -134,16 +148,37 @@ class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
             self._around.gave_up(error)
 
     def carry(self, fn: Callable[P, T]) -> Callable[P, T]:
-        """``fn``, bound to this scope wherever it is run: for threads and executors, which inherit no context."""
+        """``fn``, bound to this scope wherever it is run: for threads and executors, which inherit no context.
 
+        An attempt that is under way within the scope, where ``carry`` is called, is carried along. A coroutine
+        function stays one.
+        """
+        layer = found = HERE.get()
+        while found is not None and found is not self:
+            found = found.around
+        within = self if found is None else layer
+
+        @wraps(fn)
         def carried(*args: P.args, **kwargs: P.kwargs) -> T:
-            token = HERE.set(self)
+            token = HERE.set(within)
             try:
                 return fn(*args, **kwargs)
             finally:
-                HERE.reset(token)
+                leave(token)
 
-        return carried
+        @wraps(fn)
+        async def acarried(*args: Any, **kwargs: Any) -> Any:
+            token = HERE.set(within)
+            try:
+                return await fn(*args, **kwargs)  # type: ignore[misc]  # a coroutine function, seen below
+            finally:
+                leave(token)
+
+        return acarried if code_flags(fn) & AWAITED else carried  # type: ignore[return-value]  # as fn is
+
+    def _own(self) -> float | None:
+        """Seconds left of this scope's own deadline."""
+        return None if self._ended or self._deadline is None else self._deadline.remaining()
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "entered" if self._entered else "not entered"
@@ -153,10 +188,11 @@ class scope:  # noqa: N801 - used as a statement, as contextlib.suppress is
 class CurrentAttempt:
     """The attempt under way in a wrapped function; made by ``current_attempt()``."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_layer", "_run")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, layer: Any) -> None:
         self._run = run
+        self._layer = layer
 
     @property
     def number(self) -> int:
@@ -166,12 +202,20 @@ class CurrentAttempt:
     @property
     def remaining(self) -> float | None:
         """Seconds left of the deadline; ``None`` when there is none."""
-        return self._run.deadline_left
+        return self._within(self._run.deadline_left)
 
     @property
     def timeout(self) -> float | None:
         """Seconds this attempt may still take; ``None`` when nothing limits it. Give it to what you call."""
-        return self._run.timeout
+        return self._within(self._run.timeout)
+
+    def _within(self, left: float | None) -> float | None:
+        """``left``, or less in a scope that was opened within the attempt."""
+        layer = self._layer
+        while layer is not self._run:
+            left = tighter(left, layer._own())
+            layer = layer.around
+        return left
 
     def __repr__(self) -> str:
         return f"<attempt {self.number}: timeout={self.timeout}>"
@@ -183,9 +227,9 @@ def current_attempt() -> CurrentAttempt:
     Raises:
         RuntimeError: no such function is running.
     """
-    layer = HERE.get()
-    while layer is not None and not isinstance(layer, Run):
-        layer = layer.around
-    if layer is None:
+    layer = found = HERE.get()
+    while found is not None and not isinstance(found, Run):
+        found = found.around
+    if found is None:
         raise RuntimeError("no attempt is under way: current_attempt() is for functions that a policy runs")
-    return CurrentAttempt(layer)
+    return CurrentAttempt(found, layer)

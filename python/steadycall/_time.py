@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, floor, inf
 from time import monotonic
 
 from ._errors import ConfigError, DeadlineExceeded
@@ -10,7 +11,7 @@ from ._record import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import timedelta
     from typing import Any, Protocol
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     Clock = HasNow | Callable[[], float]
     Seconds = float | timedelta
+
+
+HEADER = "X-Deadline-Seconds"
+"""The header a deadline travels in, unless another one is asked for; the value is seconds left."""
 
 
 class Deadline:
@@ -82,37 +87,50 @@ class Deadline:
             )
         return left
 
-    def to_header(self, *, whole: bool = False) -> str:
-        """The seconds left, as the value of a header that hands the deadline to another process.
+    def to_header(self, name: str = HEADER) -> dict[str, str]:
+        """The seconds left as a header, to be added to those of a request.
 
-        Made anew for each request, as ``headers=lambda: {"X-Deadline": deadline.to_header()}``. A server's own header
-        for it may want whole seconds, as Google's ``X-Server-Timeout`` does: ``whole=True`` rounds up.
+        A clock is never told, because another machine has another one; the way there comes on top of the time.
 
         Args:
-            whole: seconds without a fraction, rounded up; otherwise to the millisecond, rounded down.
+            name: the header's name; ``"X-Server-Timeout"`` is the one Google's servers obey, in whole seconds.
         """
         left = self.remaining()
-        if whole:
-            return str(int(left) + (left > int(left)))
-        return f"{int(left * 1000) / 1000:.3f}"
+        if name.lower() == "x-server-timeout":
+            return {name: str(max(1, ceil(left)))}
+        return {name: f"{floor(left * 1000) / 1000:.3f}"}
 
     @classmethod
-    def from_header(cls, value: str, *, clock: Clock | None = None) -> Deadline:
-        """The deadline that another process handed over with ``to_header``, on this process's clock.
+    def from_header(
+        cls,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]] | str | None,
+        name: str = HEADER,
+        *,
+        clock: Clock | None = None,
+    ) -> Deadline | None:
+        """The deadline that a request brought along, counted from now; ``None`` when it brought none.
 
         Args:
-            value: seconds as a decimal number; 0 is a deadline that has passed.
+            headers: those of the request, a mapping or pairs with names in any case, or the header's value alone.
+            name: the header's name.
             clock: as for ``after``.
 
         Raises:
-            ConfigError: ``value`` is no number of seconds, 0 or more.
+            ConfigError: the header holds no number of seconds.
         """
+        if headers is None or isinstance(headers, str):
+            value = headers
+        else:
+            items = headers.items() if hasattr(headers, "items") else headers
+            value = next((text for key, text in items if key.lower() == name.lower()), None)
+        if value is None:
+            return None
         try:
             left = float(value)
-        except (TypeError, ValueError):
-            left = -1.0
-        if not 0 <= left < float("inf"):
-            raise ConfigError("value", repr(value), "seconds as a decimal number, 0 or more")
+        except ValueError:
+            left = inf
+        if not 0 <= left < inf:
+            raise ConfigError(name, repr(value)[:80], "a finite number of seconds, 0 or more")
         return cls._in(left, read_clock(clock))
 
     def __repr__(self) -> str:

@@ -349,6 +349,8 @@ fn is_transport(reason: Reason) -> bool {
             | WriteTimeout
             | ReadTimeout
             | AttemptTimeout
+            | PoolTimeout
+            | TimedOut
             | ConnectionLost
             | CertificateRejected
             | TlsFailed

@@ -19,6 +19,11 @@ impl Around {
         Self((!given.is_none()).then(|| given.clone().unbind()))
     }
 
+    /// No layer.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
     /// Whether there is any.
     pub const fn is_some(&self) -> bool {
         self.0.is_some()

@@ -1,14 +1,17 @@
-//! `classify`: the core's judgement of an answer that somebody else fetched; `failure`: a failure without an answer,
-//! by the name of its reason. Both run with the GIL held.
+//! `classify`: the core's judgement of an answer that somebody else fetched, by the built-in table of statuses or by
+//! that of a policy; `failure`: a failure without an answer,
+//! by the name of its
+//! reason. Both run with the GIL held.
 
 use std::borrow::Cow;
 
 use http::StatusCode;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use steadycall_core::classify::{Answer, Dialect, classify as judge};
+use steadycall_core::classify::{Answer, Dialect, classify_with};
 use steadycall_core::failure::{Failure, Reason, Sent};
 
+use crate::policy::CheckedPolicy;
 use crate::{convert, errors, records};
 
 const STATUS: &str = "an HTTP status from 100 to 599";
@@ -16,6 +19,7 @@ const NOW: &str = "seconds since the epoch as an int or float, or None";
 
 /// Judges an answer; `None` when it is good.
 #[pyfunction]
+#[pyo3(signature = (status, headers, body, url, now, dialect, policy = None))]
 pub fn classify<'py>(
     status: &Bound<'py, PyAny>,
     headers: &Bound<'py, PyAny>,
@@ -23,6 +27,7 @@ pub fn classify<'py>(
     url: &Bound<'py, PyAny>,
     now: &Bound<'py, PyAny>,
     dialect: &Bound<'py, PyAny>,
+    policy: Option<&Bound<'py, CheckedPolicy>>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = status.py();
     let refuse = |field: &str, got: &str, allowed: &str| convert::config_error(py, field, got, allowed);
@@ -48,7 +53,8 @@ pub fn classify<'py>(
     let dialect = self::dialect(dialect)?;
     let answer =
         Answer { status, headers: &headers, body: &body, url: url.as_deref(), now: Some(now), dialect };
-    let failure = errors::guarded(py, "judging an answer", || Ok(judge(&answer)))?;
+    let statuses = policy.and_then(|policy| policy.get().policy.retry_status.as_ref());
+    let failure = errors::guarded(py, "judging an answer", || Ok(classify_with(&answer, statuses)))?;
     failure.map(|failure| records::failure(py, &failure)).transpose()
 }
 

@@ -244,6 +244,10 @@ pub fn stopped(call: &Call, stop: StopReason, last: Option<&Failure>) -> String 
         {
             "a retry cannot fix it".to_owned()
         }
+        // Only a wrapped function's failure is of a kind that is retried and yet not to be.
+        StopReason::NotRetryable if last.is_some_and(|last| !last.retryable) => {
+            "it is not among the errors that retry_on and retry_if let be retried".to_owned()
+        }
         StopReason::NotRetryable => "the options given do not retry it".to_owned(),
         StopReason::Tries if count < policy.tries as usize => {
             "only one more attempt is made after a timeout of a request that was sent".to_owned()
@@ -280,8 +284,13 @@ pub fn stopped(call: &Call, stop: StopReason, last: Option<&Failure>) -> String 
         StopReason::QueueFull => "the queue of waiting calls is full".to_owned(),
         StopReason::RetryBudget => "the client's retry budget is used up".to_owned(),
     };
+    after(count, &why)
+}
+
+/// The same, once it is known why.
+pub fn after(count: usize, why: &str) -> String {
     match count {
-        0 => why,
+        0 => why.to_owned(),
         1 => format!("Stopped after 1 attempt: {why}"),
         _ => format!("Stopped after {count} attempts: {why}"),
     }

@@ -20,7 +20,12 @@ pub struct Draws {
 impl Draws {
     /// From a callable or `None`.
     pub fn new(draw: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self { given: convert::optional_callable("rng", draw)?, dice: Dice::unforeseeable() })
+        Ok(Self::given(convert::optional_callable("rng", draw)?))
+    }
+
+    /// From a callable that was checked before, or `None`.
+    pub fn given(given: Option<Py<PyAny>>) -> Self {
+        Self { given, dice: Dice::unforeseeable() }
     }
 
     /// The next one.

@@ -6,6 +6,7 @@ mod secrets;
 mod json;
 mod hooks;
 mod around;
+mod account;
 mod policy;
 mod records;
 mod errors;
@@ -16,6 +17,7 @@ mod bridge;
 mod http_call;
 mod run;
 mod exchange;
+mod starter;
 mod classify;
 mod opening;
 
@@ -34,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::Run>()?;
     module.add_class::<exchange::Exchange>()?;
     module.add("Fault", py.get_type::<exchange::Lost>())?;
+    module.add_class::<starter::Starter>()?;
     module.add_function(wrap_pyfunction!(convert::seconds, module)?)?;
     module.add_function(wrap_pyfunction!(convert::seconds_or_none, module)?)?;
     module.add_function(wrap_pyfunction!(convert::count_for_python, module)?)?;

@@ -34,7 +34,7 @@ impl Backoff {
     ///
     /// `jitter` says how much of it is random: "none", "equal" (the upper half) or "full" (all of it).
     #[staticmethod]
-    #[pyo3(signature = (base, cap, jitter = None))]
+    #[pyo3(signature = (base, cap, jitter = None), text_signature = "(base, cap, jitter='none')")]
     fn exponential(
         base: &Bound<'_, PyAny>,
         cap: &Bound<'_, PyAny>,

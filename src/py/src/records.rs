@@ -82,7 +82,9 @@ pub fn read_failure(given: &Bound<'_, PyAny>) -> PyResult<Failure> {
         true => None,
         false => {
             let source: String = hint.getattr("source")?.extract()?;
-            Some(Hint { seconds: hint.getattr("seconds")?.extract()?, source: Source::from_name(&source) })
+            let seconds: f64 = hint.getattr("seconds")?.extract()?;
+            // A caller's own Failure may hold anything; what is no wait is no hint (rule 3).
+            (seconds > 0.0).then(|| Hint { seconds, source: Source::from_name(&source) })
         }
     };
     let word = text("kind")?;

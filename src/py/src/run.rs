@@ -3,7 +3,7 @@
 //! The fronts run the attempts and wait; what comes next is decided here. Every method runs with the GIL held and
 //! returns at once. No lock is held while Python code runs: a method takes the state out, and puts it back.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -14,6 +14,7 @@ use steadycall_core::failure::{Failure, Sent};
 use steadycall_core::policy::Policy;
 use steadycall_core::time::{Deadline, Moment};
 
+use crate::account::Account;
 use crate::around::Around;
 use crate::errors;
 use crate::exit::Inside;
@@ -31,13 +32,9 @@ pub struct Run {
     clock: Clock,
     /// What the layers below may look at while a method works.
     bounds: Mutex<Bounds>,
-    state: Mutex<Option<Box<State>>>,
-    /// Requests made by the layers below since the attempt began.
-    below: AtomicU32,
-    /// Requests of the attempts before.
-    before: AtomicU32,
-    /// What layers below gave up with since the attempt began.
-    given_up: Mutex<Vec<Py<PyAny>>>,
+    state: Mutex<Engine>,
+    draw: Option<Py<PyAny>>,
+    account: Account,
     ended: AtomicBool,
 }
 
@@ -49,12 +46,27 @@ struct Bounds {
     deadline: Deadline,
 }
 
+/// The engine is built when it has something to decide: most runs succeed at once, and nothing limits them.
+enum Engine {
+    Unbuilt,
+    Built(Box<State>),
+    Busy,
+}
+
 struct State {
     call: Call,
     draws: Draws,
     waiting: Option<(f64, Moment)>,
     last: Option<Failure>,
+    /// A layer below gave up on the last failure.
+    given_up_below: bool,
     stop: Option<StopReason>,
+}
+
+impl State {
+    fn new(call: Call, draws: Draws) -> Self {
+        Self { call, draws, waiting: None, last: None, given_up_below: false, stop: None }
+    }
 }
 
 #[pymethods]
@@ -67,47 +79,28 @@ impl Run {
         draw: &Bound<'_, PyAny>,
         leaf: bool,
     ) -> PyResult<Self> {
-        let py = policy.py();
-        let policy = Arc::clone(&policy.get().policy);
-        let clock = Clock::start(py, (!now.is_none()).then(|| now.clone().unbind()))?;
-        let begun = clock.now(py)?;
-        let around = Around::new(around);
-        let mut call = Call::new(Arc::clone(&policy), begun);
-        if let Some(left) = around.remaining(py)? {
-            call.end_within(left, begun);
-        }
-        let deadline = call.deadline();
-        let state = State { call, draws: Draws::new(draw)?, waiting: None, last: None, stop: None };
-        Ok(Self {
-            policy,
-            around,
-            leaf,
-            clock,
-            bounds: Mutex::new(Bounds { number: 0, until: deadline, deadline }),
-            state: Mutex::new(Some(Box::new(state))),
-            below: AtomicU32::new(0),
-            before: AtomicU32::new(0),
-            given_up: Mutex::default(),
-            ended: AtomicBool::new(false),
-        })
+        let given = |value: &Bound<'_, PyAny>| (!value.is_none()).then(|| value.clone().unbind());
+        let checked = Arc::clone(&policy.get().policy);
+        let run = Self::start(policy.py(), checked, Around::new(around), given(now), given(draw))?;
+        Ok(Self { leaf, ..run })
     }
 
-    /// Whether another attempt is due now; if not, `stop_reason` tells why.
+    /// Whether another attempt is due now, which is then paid for; if not, `stop_reason` tells why.
     fn begin(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |state| {
             let now = self.clock.now(py)?;
             state.call.observe_budget(self.around.left(py)?);
             match state.call.next(|| 0.0, now) {
+                Step::Attempt { number, .. } if number == self.number() => Ok(true),
                 Step::Attempt { number, until } => {
-                    if self.leaf && !self.around.spend(py)? {
+                    if !self.around.spend(py)? {
                         state.call.refused();
                         state.stop = Some(StopReason::RequestBudget);
                         return Ok(false);
                     }
+                    self.account.begin(!self.leaf);
                     let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
                     (bounds.number, bounds.until) = (number, until);
-                    self.below.store(0, Ordering::Relaxed);
-                    self.forget();
                     Ok(true)
                 }
                 Step::Finish(End::GaveUp(stop)) => {
@@ -122,7 +115,10 @@ impl Run {
     }
 
     /// Told of a failed attempt: seconds to wait before the next, or `None` when there is none.
-    #[pyo3(signature = (failure, *, request_id = None, received = 0, fully_sent = false, replays = 0))]
+    #[pyo3(signature = (
+        failure, *, request_id = None, received = 0, fully_sent = false, replays = 0, given_up_below = false
+    ))]
+    #[allow(clippy::too_many_arguments)] // keywords, in Python
     fn failed(
         &self,
         failure: &Bound<'_, PyAny>,
@@ -130,12 +126,13 @@ impl Run {
         received: u64,
         fully_sent: bool,
         replays: u32,
+        given_up_below: bool,
     ) -> PyResult<Option<f64>> {
         let py = failure.py();
         let failure = records::read_failure(failure)?;
         let _inside = Inside::enter(py);
         self.with(py, |state| {
-            let requests = self.settle(py)?.saturating_add(replays);
+            let requests = self.account.settle().saturating_add(replays);
             let now = self.clock.now(py)?;
             state.call.record(
                 Report {
@@ -150,6 +147,7 @@ impl Run {
                 now,
             );
             state.last = Some(failure);
+            state.given_up_below = given_up_below;
             state.call.observe_budget(self.around.left(py)?);
             let State { call, draws, .. } = &mut *state;
             match draws.lend(py, |draw| call.next(draw, now))? {
@@ -168,8 +166,8 @@ impl Run {
         })
     }
 
-    /// Told of a good answer. False when it came after the deadline.
-    #[pyo3(signature = (*, status = None, request_id = None, received = 0, replays = 0))]
+    /// Told of a good answer. False when it came after the deadline, which a front's timer may know first: `late`.
+    #[pyo3(signature = (*, status = None, request_id = None, received = 0, replays = 0, late = false))]
     fn answered(
         &self,
         py: Python<'_>,
@@ -177,11 +175,12 @@ impl Run {
         request_id: Option<String>,
         received: u64,
         replays: u32,
+        late: bool,
     ) -> PyResult<bool> {
         self.with(py, |state| {
-            let requests = self.settle(py)?.saturating_add(replays);
+            let requests = self.account.settle().saturating_add(replays);
             let now = self.clock.now(py)?;
-            let late = state.call.deadline().passed(now);
+            let late = late || state.call.deadline().passed(now);
             state.call.record(
                 Report { failure: None, status, request_id, fully_sent: true, received, replays, requests },
                 now,
@@ -203,21 +202,19 @@ impl Run {
 
     /// From now on it binds nobody who still runs within it.
     fn end(&self) {
-        self.forget();
+        self.account.forget();
         self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Told by a layer below that it gave up with this error, which is final for the layers around it.
     fn gave_up(&self, error: Py<PyAny>) {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        self.account.gave_up(error);
     }
 
     /// What layers below gave up with since the attempt began.
     #[getter]
     fn given_up<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let errors = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let errors: Vec<_> = errors.iter().map(|error| error.clone_ref(py)).collect();
-        PyTuple::new(py, errors)
+        PyTuple::new(py, self.account.given_up(py))
     }
 
     /// The layer around it, or `None`.
@@ -231,16 +228,13 @@ impl Run {
         if self.ended.load(Ordering::Relaxed) {
             return self.around.spend(py);
         }
-        let allowed = self.own_left() != Some(0) && self.around.spend(py)?;
-        self.below.fetch_add(u32::from(allowed), Ordering::Relaxed);
-        Ok(allowed)
+        self.account.spend(|| self.around.spend(py))
     }
 
     /// Requests left here and around; `None` when nothing limits them.
     fn left(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         let around = self.around.left(py)?;
-        let own = if self.ended.load(Ordering::Relaxed) { None } else { self.own_left() };
-        Ok(own.into_iter().chain(around).min())
+        Ok(if self.ended.load(Ordering::Relaxed) { around } else { self.account.left(around) })
     }
 
     /// Seconds left of the deadline and of those around; `None` when nothing limits it.
@@ -272,41 +266,46 @@ impl Run {
     /// Why it ended without success: a `StopReason`, or `None`.
     #[getter]
     fn stop_reason<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let stop = self.look(py, |state| Ok(state.stop))?;
+        let stop = self.with(py, |state| Ok(state.stop))?;
         stop.map(|stop| errors::stop_reason(py, stop)).transpose()
     }
 
     /// Where the deadline struck, if it did.
     #[getter]
     fn stage(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
-        self.look(py, |state| Ok(state.stop.and_then(errors::stage)))
+        self.with(py, |state| Ok(state.stop.and_then(errors::stage)))
     }
 
     /// Why it ended, in one sentence.
     #[getter]
     fn why(&self, py: Python<'_>) -> PyResult<String> {
-        self.look(py, |state| {
+        self.with(py, |state| {
             let stop = state.stop.unwrap_or(StopReason::NotRetryable);
-            Ok(errors::stopped(&state.call, stop, state.last.as_ref()))
+            Ok(match (stop, state.given_up_below) {
+                (StopReason::NotRetryable, true) => {
+                    errors::after(state.call.records().len(), "a layer below gave up on it")
+                }
+                _ => errors::stopped(&state.call, stop, state.last.as_ref()),
+            })
         })
     }
 
     /// The last failure, or `None`.
     #[getter]
     fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.look(py, |state| state.last.as_ref().map(|last| records::failure(py, last)).transpose())
+        self.with(py, |state| state.last.as_ref().map(|last| records::failure(py, last)).transpose())
     }
 
     /// Every attempt, as a tuple of `AttemptRecord`.
     #[getter]
     fn attempts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        self.look(py, |state| records::attempts(py, state.call.records()))
+        self.with(py, |state| records::attempts(py, state.call.records()))
     }
 
     /// Whether a request may have been processed.
     #[getter]
     fn sent(&self, py: Python<'_>) -> PyResult<&'static str> {
-        self.look(py, |state| {
+        self.with(py, |state| {
             let maybe = state.call.records().iter().any(|record| record.sent == Sent::Maybe);
             Ok(if maybe { "maybe" } else { "no" })
         })
@@ -315,40 +314,57 @@ impl Run {
     /// Seconds since it began.
     #[getter]
     fn elapsed(&self, py: Python<'_>) -> PyResult<f64> {
-        self.look(py, |state| Ok(state.call.elapsed(self.clock.now(py)?).as_secs_f64()))
+        self.with(py, |state| Ok(state.call.elapsed(self.clock.now(py)?).as_secs_f64()))
     }
 
     /// Requests so far, those of the layers below included.
     #[getter]
     fn requests(&self, py: Python<'_>) -> PyResult<u32> {
-        self.look(py, |state| Ok(state.call.requests()))
+        self.with(py, |state| Ok(state.call.requests()))
     }
 }
 
 impl Run {
-    /// What `max_requests` leaves; an attempt that has made none yet costs one.
-    fn own_left(&self) -> Option<u32> {
-        let spent = self.before.load(Ordering::Relaxed).saturating_add(self.below.load(Ordering::Relaxed));
-        self.policy.max_requests.map(|most| most.saturating_sub(spent))
-    }
-
-    /// Errors hold frames, and frames hold this run: the circle is opened where it can be.
-    fn forget(&self) {
-        let errors = std::mem::take(&mut *self.given_up.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(errors);
-    }
-
-    /// Counts the requests of an attempt that ended; one in which no layer below made any is a request by itself.
-    fn settle(&self, py: Python<'_>) -> PyResult<u32> {
-        let mut requests = self.below.swap(0, Ordering::Relaxed);
-        if requests == 0 {
-            requests = 1;
-            if !self.leaf {
-                self.around.spend(py)?;
+    /// A run of a wrapped function, by its policy, the layer around it, its clock and its dice.
+    pub fn start(
+        py: Python<'_>,
+        policy: Arc<Policy>,
+        around: Around,
+        now: Option<Py<PyAny>>,
+        draw: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let clock = Clock::start(py, now)?;
+        let begun = Moment::default();
+        let mut bounds = Bounds { number: 1, until: Deadline::Never, deadline: Deadline::Never };
+        let mut engine = Engine::Unbuilt;
+        let draws = || Draws::given(draw.as_ref().map(|draw| draw.clone_ref(py)));
+        if around.is_some() || policy.deadline.is_some() || policy.attempt_timeout.is_some() {
+            let mut call = Call::new(Arc::clone(&policy), begun);
+            if let Some(left) = around.remaining(py)? {
+                call.end_within(left, begun);
             }
+            let deadline = call.deadline();
+            bounds = Bounds { number: 0, until: deadline, deadline };
+            // Without a layer around it nothing can refuse the first attempt, so it has begun.
+            if !around.is_some() {
+                if let Step::Attempt { number, until } = call.next(|| 0.0, begun) {
+                    (bounds.number, bounds.until) = (number, until);
+                }
+            }
+            engine = Engine::Built(Box::new(State::new(call, draws())));
         }
-        self.before.fetch_add(requests, Ordering::Relaxed);
-        Ok(requests)
+        let account = Account::new(policy.max_requests);
+        Ok(Self {
+            policy,
+            around,
+            leaf: false,
+            clock,
+            bounds: Mutex::new(bounds),
+            state: Mutex::new(engine),
+            draw,
+            account,
+            ended: AtomicBool::new(false),
+        })
     }
 
     fn until_end(&self, py: Python<'_>, which: impl FnOnce(Bounds) -> Deadline) -> PyResult<Option<f64>> {
@@ -362,14 +378,19 @@ impl Run {
 
     /// Takes the state out while `act` runs, because `act` may run Python code.
     fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
-        let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut state = taken.ok_or_else(|| PyRuntimeError::new_err("this run is busy in another thread"))?;
+        let engine = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = std::mem::replace(&mut *engine(), Engine::Busy);
+        let mut state = match taken {
+            Engine::Built(state) => state,
+            Engine::Unbuilt => {
+                let mut call = Call::new(Arc::clone(&self.policy), Moment::default());
+                call.next(|| 0.0, Moment::default());
+                Box::new(State::new(call, Draws::given(self.draw.as_ref().map(|draw| draw.clone_ref(py)))))
+            }
+            Engine::Busy => return Err(PyRuntimeError::new_err("this run is busy in another thread")),
+        };
         let result = errors::guarded(py, "deciding on a run", || act(&mut state));
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        *engine() = Engine::Built(state);
         result
-    }
-
-    fn look<T>(&self, py: Python<'_>, look: impl FnOnce(&State) -> PyResult<T>) -> PyResult<T> {
-        self.with(py, |state| look(state))
     }
 }
