@@ -184,14 +184,14 @@ def test_loops_nest_and_each_block_sees_its_own_attempt():
 
 def test_an_inner_loop_that_gave_up_is_final_for_the_outer_one():
     runs = []
+
+    def fail(attempt):
+        runs.append(attempt.number)
+        raise ConnectionError
+
     with pytest.raises(ConnectionError) as caught:
-        for outer in attempts(AT_ONCE, sleep=ignore):
-            with outer:
-                for inner in attempts(AT_ONCE, sleep=ignore):
-                    with inner:
-                        runs.append(outer.number)
-                        raise ConnectionError
-    assert runs == [1, 1, 1]
+        sync_loop(AT_ONCE, lambda _: sync_loop(AT_ONCE, fail, sleep=ignore), sleep=ignore)
+    assert runs == [1, 2, 3]
     assert "a layer below gave up on it" in caught.value.__notes__[-1]
 
 
