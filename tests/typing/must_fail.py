@@ -49,3 +49,38 @@ async def awaited() -> None:
 def caught(error: steadycall.TransportError) -> None:
     error.code  # fails: attr-defined
     error.phase  # fails: attr-defined
+
+
+steadycall.Policy(3)  # fails: call-arg
+steadycall.Policy(tries="3")  # fails: arg-type
+steadycall.Policy(retries=3)  # fails: call-arg
+steadycall.Policy(backoff=2.0)  # fails: arg-type
+steadycall.Policy(retry_on=OSError())  # fails: arg-type
+steadycall.Policy(retry_if=lambda failure: True)  # fails: arg-type misc
+steadycall.Policy().replace(retries=3)  # fails: call-arg
+steadycall.Backoff.exponential(1, 2, jitter="some")  # fails: arg-type
+steadycall.layers(transport="3")  # fails: arg-type
+steadycall.scope(requests="6")  # fails: arg-type
+
+
+@steadycall.retry(retries=3)  # fails: call-overload untyped-decorator
+def misspelt() -> None: ...
+
+
+@steadycall.retry(tries=3)
+def ask(question: str) -> str:
+    return question
+
+
+class Service:
+    @steadycall.retry(tries=3)
+    def ask(self, question: str) -> str:
+        return question
+
+
+ask(3)  # fails: arg-type
+ask()  # fails: call-arg
+ask("how").missing  # fails: attr-defined
+steadycall.Policy().call(ask, 3)  # fails: arg-type
+Service().ask(3)  # fails: arg-type
+Service().ask.retry_with(tries=1)  # fails: attr-defined

@@ -125,6 +125,79 @@ def deadlines() -> None:
     assert_type(deadline.require(0.5), float)
 
 
+def policies() -> None:
+    def gate(failure: steadycall.Failure, error: BaseException) -> bool:
+        return failure.status != 409
+
+    policy = steadycall.Policy(
+        tries=3,
+        deadline=timedelta(minutes=1),
+        backoff={steadycall.FailureKind.CALL: steadycall.Backoff.exponential(0.5, 1.0, jitter="equal")},
+        retry_on=(OSError, KeyError),
+        retry_if=gate,
+        retry_status=[429],
+    )
+    steadycall.Policy(backoff={"call": steadycall.Backoff.fixed(2)}, retry_on=OSError)
+    assert_type(policy.replace(tries=4, max_requests=6), steadycall.Policy)
+    assert_type(steadycall.Policy.from_mapping({"tries": 3}), steadycall.Policy)
+    assert_type(policy.worst_case(chains=2).seconds, float | None)
+    assert_type(policy.max_attempt_timeout(within=timedelta(minutes=2), chains=2), float)
+    policy.require_within(120)
+    assert_type(steadycall.layers(transport=3, queue=2).max_requests, int)
+
+
+def ask(question: str, *, model: str = "m") -> str:
+    return question + model
+
+
+async def aask(question: str, *, model: str = "m") -> str:
+    return question + model
+
+
+async def wrapped() -> None:
+    policy = steadycall.Policy(tries=2)
+    assert_type(policy.call(ask, "how", model="n"), str)
+    assert_type(await policy.acall(aask, "how", model="n"), str)
+    bound = policy.bind(validate=lambda answer: answer != "", sleep=[0.0].append, rng=1)
+    assert_type(bound.call(ask, "how"), str)
+    retried = steadycall.retry(policy, deadline=4, on_end=print)(ask)
+    assert_type(retried("how", model="n"), str)
+    assert_type(retried.policy, steadycall.Policy)
+    assert_type(retried.retry_with(tries=3)("how"), str)
+    assert_type(await steadycall.retry(aask)("how"), str)
+    assert_type(await Service().aask("how"), str)
+    assert_type(Service().ask("how"), str)
+    assert_type(Service.ask.retry_with(tries=1)(Service(), "how"), str)
+    for attempt in steadycall.attempts(policy, deadline=4):
+        with attempt:
+            assert_type(attempt.timeout, float | None)
+            attempt.fail("validation")
+    async for attempt in steadycall.attempts(tries=3):
+        async with attempt:
+            assert_type(steadycall.current_attempt().number, int)
+
+
+class Service:
+    @steadycall.retry(tries=3)
+    def ask(self, question: str) -> str:
+        return question
+
+    @steadycall.retry
+    async def aask(self, question: str) -> str:
+        return question
+
+
+async def scopes() -> None:
+    with steadycall.scope(deadline=4.0, requests=6) as account:
+        assert_type(account.remaining(), float | None)
+        assert_type(account.left(), int | None)
+        assert_type(account.carry(ask)("how", model="n"), str)
+    async with steadycall.scope(deadline=steadycall.Deadline.after(4)):
+        pass
+    assert_type(steadycall.Deadline.after(4).to_header("X-Server-Timeout"), dict[str, str])
+    assert_type(steadycall.Deadline.from_header({"x": "1"}), steadycall.Deadline | None)
+
+
 def kit(llm_server: FakeServer, fake_sleep: FakeSleep, fake_clock: FakeClock) -> None:
     llm_server.answer("/v1", answers.openai.overloaded(), 503, Answer(json={"ok": True}), lambda request: 200)
     assert_type(llm_server.url, str)
