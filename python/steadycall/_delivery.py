@@ -82,7 +82,7 @@ class Delivery:
             Exception: of the request's family and ours: no answer came, or no time or request was left.
         """
         outer = HERE.get()
-        run = Run(self.bound._checked, outer, self.bound._now, self.bound._draw, True)
+        run = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True)
         try:
             while run.begin():
                 try:

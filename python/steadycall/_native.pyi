@@ -109,7 +109,7 @@ class CheckedPolicy:
         retry_transport: Any,
         retry_maybe_processed: Any,
     ) -> CheckedPolicy: ...
-    def worst_case(self, chains: int, hints: bool) -> tuple[float | None, int]: ...
+    def worst_case(self, chains: int, hints: bool) -> tuple[float | None, int, str | None]: ...
     def max_attempt_timeout(self, within: float, chains: int) -> float: ...
 
 @final
@@ -129,10 +129,17 @@ class Run:
         request_id: str | None = None,
         received: int = 0,
         fully_sent: bool = False,
+        replays: int = 0,
         given_up_below: bool = False,
     ) -> float | None: ...
     def answered(
-        self, *, status: int | None = None, request_id: str | None = None, received: int = 0, late: bool = False
+        self,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        received: int = 0,
+        replays: int = 0,
+        late: bool = False,
     ) -> bool: ...
     def slept(self) -> None: ...
     def end(self) -> None: ...

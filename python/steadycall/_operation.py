@@ -48,7 +48,7 @@ class BoundPolicy:
     """A policy and what its calls are lent: made by ``Policy.bind``."""
 
     __slots__ = (
-        *("_awaits", "_now", "_on_end", "_on_retry", "_plain", "_rng"),
+        *("_awaits", "_draw", "_now", "_on_end", "_on_retry", "_plain", "_rng"),
         *("_sleep", "_starter", "_validate", "policy"),
     )
 
@@ -74,7 +74,8 @@ class BoundPolicy:
         self._sleep = sleep
         self._now = None if clock is None else read_clock(clock)
         self._rng = rng
-        self._starter = Starter(policy._checked, self._now, None if rng is None else draws(rng))
+        self._draw = None if rng is None else draws(rng)
+        self._starter = Starter(policy._checked, self._now, self._draw)
         self._on_retry = callback("on_retry", on_retry)
         self._on_end = callback("on_end", on_end)
         # What needs `acall`, if anything does.
