@@ -8,7 +8,7 @@ of a block and runs first:
     -->
 
 - ``server`` is a running ``FakeServer``, ``answers`` its ready-made answers, and ``waits`` the list of waits nobody
-  slept. ``https://llm.example`` in a block is the server's address.
+  slept. ``https://llm.example`` in a block is the server's address. ``monkeypatch`` is pytest's.
 - A block that defines a test runs it as pytest would; its parameters are fixtures.
 - ``expect(...)`` in a comment behind a block checks what the block printed.
 
@@ -34,6 +34,10 @@ NOT_RUN = {"sh", "text", "toml", "rust", "make"}
 PLACEHOLDER = "https://llm.example"
 # What a page's samples are about and the quick tests do without.
 NEEDED = {"sdks": ("httpx", "openai")}
+NEEDED = {
+    "migration": ("anthropic", "backoff", "google.genai", "httpx_retries", "openai", "stamina", "tenacity", "urllib3"),
+    "sdks": ("httpx", "openai"),
+}
 
 
 class Sample(NamedTuple):
@@ -84,6 +88,8 @@ def test_the_samples_of_a_page_run(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    for package in NEEDED.get(page.stem, ()):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     for package in NEEDED.get(page.stem, ()):
         pytest.importorskip(package)
@@ -92,6 +98,7 @@ def test_the_samples_of_a_page_run(
             "__name__": "sample",
             "answers": answers,
             "expect": Expect(capsys),
+            "monkeypatch": monkeypatch,
             "server": server,
             "waits": fake_sleep,
         }
