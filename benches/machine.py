@@ -17,16 +17,24 @@ CRATES = ("reqwest", "hyper", "tokio", "rustls", "serde_json")
 
 
 def describe() -> list[str]:
+    """All that matters to a whole run."""
+    rivals = [name for name in clients.IMPORTS if name not in ("steadycall", "urllib")]
+    return [
+        *setting(),
+        f"Rivals: {', '.join(f'{name} {package(name)}' for name in rivals)}; urllib is Python's.",
+        f"Crates: {_crates()}.",
+    ]
+
+
+def setting() -> list[str]:
+    """The machine, Python and us."""
     load = ", ".join(f"{figure:.1f}" for figure in os.getloadavg())
     system = f"{platform.system()} {platform.release()}"
     tree = _said("git", "-C", str(ROOT), "describe", "--always", "--dirty")
-    rivals = [name for name in clients.IMPORTS if name not in ("steadycall", "urllib")]
     return [
         f"Machine: {_cpu()}, {os.cpu_count()} cores, {system}, load before the run {load}.",
         f"Python: {platform.python_implementation()} {platform.python_version()}; {_said('rustc', '--version')}.",
-        f"steadycall: {_package('steadycall')}, tree {tree}.",
-        f"Rivals: {', '.join(f'{name} {_package(name)}' for name in rivals)}; urllib is Python's.",
-        f"Crates: {_crates()}.",
+        f"steadycall: {package('steadycall')}, tree {tree}.",
     ]
 
 
@@ -39,7 +47,7 @@ def _cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def _package(name: str) -> str:
+def package(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
