@@ -33,7 +33,6 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 NOT_RUN = {"sh", "text", "toml", "rust", "make"}
 PLACEHOLDER = "https://llm.example"
 # What a page's samples are about and the quick tests do without.
-NEEDED = {"sdks": ("httpx", "openai")}
 NEEDED = {
     "migration": ("anthropic", "backoff", "google.genai", "httpx_retries", "openai", "stamina", "tenacity", "urllib3"),
     "sdks": ("httpx", "openai"),

@@ -17,8 +17,8 @@ FIXED = Policy(tries=3, attempt_timeout=15, backoff=Backoff.fixed(2), max_wait=2
 
 def test_one_chain_takes_49_s_and_two_take_98_s():
     assert FIXED.worst_case() == FIXED.worst_case(chains=1)
-    assert (FIXED.worst_case().seconds, FIXED.worst_case().max_requests) == (49.0, 3)
-    assert (FIXED.worst_case(chains=2).seconds, FIXED.worst_case(chains=2).max_requests) == (98.0, 6)
+    assert (FIXED.worst_case().seconds, FIXED.worst_case().requests) == (49.0, 3)
+    assert (FIXED.worst_case(chains=2).seconds, FIXED.worst_case(chains=2).requests) == (98.0, 6)
 
 
 def test_within_120_s_two_chains_allow_an_attempt_timeout_of_18_67_s():
@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers():
 
 def test_an_unbounded_policy_says_so_instead_of_inventing_a_number():
     assert Policy().worst_case().seconds is None
-    assert Policy().worst_case().max_requests == 5
+    assert Policy().worst_case().requests == 5
     with pytest.raises(BudgetError, match="neither is set"):
         Policy().require_within(1e9)
 
@@ -63,8 +63,8 @@ def test_hints_count_in_require_within_always():
 
 def test_a_deadline_bounds_it_and_validation_tries_multiply():
     assert FIXED.replace(deadline=20).worst_case(chains=2).seconds == 40.0
-    assert FIXED.replace(validation_tries=2).worst_case().max_requests == 6
-    assert FIXED.replace(validation_tries=2, max_requests=4).worst_case().max_requests == 4
+    assert FIXED.replace(validation_tries=2).worst_case().requests == 6
+    assert FIXED.replace(validation_tries=2, max_requests=4).worst_case().requests == 4
 
 
 def test_nested_layers_multiply():
@@ -126,4 +126,4 @@ def test_no_call_takes_longer_or_costs_more_than_its_worst_case(tries, timeout, 
     worst = policy.worst_case()
     assert worst.seconds is not None
     assert clock.now() <= worst.seconds * (1 + 1e-9)
-    assert len(runs) <= worst.max_requests
+    assert len(runs) <= worst.requests
