@@ -346,10 +346,10 @@ impl Run {
             let deadline = call.deadline();
             bounds = Bounds { number: 0, until: deadline, deadline };
             // Without a layer around it nothing can refuse the first attempt, so it has begun.
-            if !around.is_some() {
-                if let Step::Attempt { number, until } = call.next(|| 0.0, begun) {
-                    (bounds.number, bounds.until) = (number, until);
-                }
+            if !around.is_some()
+                && let Step::Attempt { number, until } = call.next(|| 0.0, begun)
+            {
+                (bounds.number, bounds.until) = (number, until);
             }
             engine = Engine::Built(Box::new(State::new(call, draws())));
         }
