@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -254,3 +256,44 @@ def test_observers_are_told_of_a_loop(loop):
 def test_a_validator_is_refused_because_a_block_gives_no_answer():
     with pytest.raises(ConfigError, match=r"attempt\.fail"):
         attempts(validate=bool)
+
+
+def test_what_a_block_says_of_its_failure_counts_whatever_it_raises():
+    runs = []
+
+    def block():
+        for attempt in attempts(tries=5, sleep=[].append):
+            with attempt:
+                runs.append(1)
+                attempt.fail("permanent")
+                raise TimeoutError("and this is why")
+
+    with pytest.raises(TimeoutError):
+        block()
+    assert len(runs) == 1
+
+
+def test_a_loop_keeps_nothing_of_a_failed_attempt_alive():
+    class Thing:
+        pass
+
+    seen = []
+
+    def work(number):
+        thing = Thing()
+        seen.append(weakref.ref(thing))
+        if number == 1:
+            raise TimeoutError("once")
+
+    def block():
+        for attempt in attempts(tries=2, sleep=[].append):
+            with attempt:
+                work(attempt.number)
+
+    gc.collect()
+    gc.disable()
+    try:
+        block()
+        assert [ref() for ref in seen] == [None, None]
+    finally:
+        gc.enable()

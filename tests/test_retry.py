@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import gc
 import inspect
 import sys
 import threading
 import weakref
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import steadycall
-from steadycall import Backoff, ConfigError, Failure, FailureKind, Policy, StopReason, retry
+from steadycall import (
+    Backoff,
+    ConfigError,
+    DeadlineExceeded,
+    Failure,
+    FailureKind,
+    Policy,
+    StopReason,
+    attempts,
+    retry,
+)
 from steadycall.testing import FakeClock, ScriptedOperation
 
 AT_ONCE = Policy(tries=3, backoff=Backoff.none())
@@ -712,3 +724,84 @@ def test_one_decorated_function_serves_many_threads():
     for thread in threads:
         thread.join()
     assert sorted(done) == sorted([3 * n for n in range(1, 201)] * 4)
+
+
+# What fresh eyes found
+
+
+@dataclasses.dataclass(frozen=True)
+class Busy(OSError):
+    code: int
+
+
+def test_an_exception_that_refuses_attributes_is_raised_as_itself():
+    def busy():
+        raise Busy(2)
+
+    with pytest.raises(Busy):
+        Policy(tries=2).bind(sleep=[].append).call(busy)
+
+
+def test_a_mock_is_no_coroutine_function():
+    for double in (mock.Mock(return_value=5), mock.MagicMock(return_value=5), mock.Mock(spec=len, return_value=5)):
+        assert retry(tries=2)(double)() == 5
+
+
+def test_a_time_limit_of_the_functions_own_is_no_wish_to_stop():
+    runs = []
+
+    async def work():
+        runs.append(1)
+        async with asyncio.timeout(0.01):
+            try:
+                await asyncio.sleep(5)
+            finally:
+                raise ConnectionResetError("while it was cut")
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(Policy(tries=3).bind(sleep=[].append).acall(work))
+    assert len(runs) == 3
+
+
+def test_a_cancelled_task_ends_as_cancelled_whatever_its_function_made_of_it():
+    runs = []
+
+    async def work():
+        runs.append(1)
+        try:
+            await asyncio.sleep(5)
+        finally:
+            raise ConnectionResetError("while it was cancelled")
+
+    async def main():
+        task = asyncio.create_task(Policy(tries=3).bind(sleep=[].append).acall(work))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert len(runs) == 1
+
+
+def test_the_text_of_a_cut_by_the_deadline_speaks_of_no_other_limit():
+    async def work():
+        await asyncio.sleep(5)
+
+    with pytest.raises(DeadlineExceeded, match="The deadline cut the attempt") as caught:
+        asyncio.run(Policy(deadline=0.02).acall(work))
+    assert "attempt timeout" not in str(caught.value)
+
+
+def test_what_is_no_policy_is_refused_by_name():
+    for front in (retry, attempts):
+        with pytest.raises(ConfigError, match="policy must be a Policy"):
+            front(5)
+
+
+def test_a_gate_that_must_be_awaited_is_refused():
+    async def gate(failure, error):
+        return True
+
+    with pytest.raises(ConfigError, match="retry_if"):
+        Policy(retry_if=gate)

@@ -86,9 +86,10 @@ class _Loop:
         self.last: BaseException | None = None
 
     def next(self) -> Attempt:
-        if self.run.begin():
+        begun = self.run.begin()
+        last, self.last = self.last, None  # an error holds the frame of the block, and that the loop
+        if begun:
             return Attempt(self)
-        last, self.last = self.last, None
         self.run.end()
         raise self.bound.ended(self.run, last, "the block", None)
 
@@ -119,7 +120,7 @@ class Attempt(CurrentAttempt):
         self._timer: Timer | None = None
 
     def fail(self, kind: FailureKind | str) -> None:
-        """Make this attempt a failure of that kind, though the block raises nothing.
+        """Make this attempt a failure of that kind, whether or not the block raises something.
 
         Raises:
             ConfigError: no such kind.
@@ -185,11 +186,10 @@ class Attempt(CurrentAttempt):
         if error is None and told is None:
             bound.answered(loop.run, None, "the block", None)
             return None
-        if error is None:
-            self._wait, ending = bound.judged(
-                loop.run, told or INVALID, Invalid(INVALID), loop.outer, "the block", None
-            )
-        else:
+        if told is not None:
+            source = Invalid(INVALID) if error is None else error
+            self._wait, ending = bound.judged(loop.run, told, source, loop.outer, "the block", None, cut=cut)
+        elif error is not None:
             found = timed_out(error) if cut else error
             self._wait, ending = bound.failed(
                 loop.run, found, loop.outer, False, "the block", None, cut, outside=loop.outside

@@ -141,7 +141,7 @@ class CallError(Error):
         """One sentence fit for an end user: nothing internal is in it."""
         if self.kind == FailureKind.RATE_LIMITED or self.retry_after is not None:
             return "The service is busy right now. Please try again later."
-        if self.kind == FailureKind.PERMANENT:
+        if self.kind in (FailureKind.PERMANENT, FailureKind.VALIDATION):
             return "The request could not be completed."
         return "The service could not be reached in time. Please try again later."
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._chain import is_control_flow, walk
-from ._errors import CallError
+from ._chain import is_cancellation, is_control_flow, walk
+from ._errors import CallError, ConfigError
 from ._finding import Finding, plain
 from ._known_builtins import STANDARD, programming, system_refused
 from ._known_databases import DATABASES, of_pep249
@@ -39,12 +39,22 @@ def classify_exception(exc: BaseException) -> Failure:
         BaseException: a wish to stop found anywhere in the chain, as itself: ``KeyboardInterrupt``, ``SystemExit``,
             ``GeneratorExit``, ``asyncio.CancelledError``.
     """
+    if not isinstance(exc, BaseException):
+        raise ConfigError("exc", repr(exc)[:80], "an exception")
     return judge(exc).failure
 
 
-def judge(exc: BaseException, outside: BaseException | None = None) -> Finding:
-    """The finding that counts. ``outside`` was being handled before the work began, and is no part of it."""
-    chain = list(walk(exc, outside))
+def judge(exc: BaseException, outside: BaseException | None = None, *, not_cancelled: bool = False) -> Finding:
+    """The finding that counts. ``outside`` was being handled before the work began, and is no part of it.
+
+    ``not_cancelled`` says that nobody wants the running task cancelled: a cancellation behind ``exc`` is then how
+    some timer cut the work, which went on to fail in another way.
+    """
+    chain = [
+        (depth, error)
+        for depth, error in walk(exc, outside)
+        if depth == 0 or not (not_cancelled and is_cancellation(error))
+    ]
     for _, error in chain:
         if is_control_flow(error):
             raise error

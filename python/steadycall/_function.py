@@ -17,13 +17,16 @@ UNFINISHED = frozenset({CoroutineType, GeneratorType, AsyncGeneratorType})
 """What a call gives of whose body nothing has run yet."""
 
 
+_SET_CONTEXT = BaseException.__dict__["__context__"].__set__
+
+
 def raise_as_it_is(error: BaseException) -> NoReturn:
     """Raise it with the context it has; Python would make it what our caller is handling at the moment."""
     context = error.__context__
     try:
         raise error
     finally:
-        error.__context__ = context
+        _SET_CONTEXT(error, context)  # not by assignment, which a frozen dataclass refuses
         del error, context
 
 

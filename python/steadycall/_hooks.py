@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from types import CodeType
 
 from . import _sleep
 from ._errors import ConfigError
@@ -45,10 +46,10 @@ def code_flags(fn: Any) -> int:
     while type(fn).__name__ == "partial" and hasattr(fn, "func"):
         fn = fn.func
     called = getattr(type(fn), "__call__", None)  # noqa: B004 - its code is looked at
-    code = getattr(fn, "__code__", None) or getattr(called, "__code__", None)
-    flags = getattr(code, "co_flags", 0)
-    marked = getattr(fn, "_is_coroutine_marker", None) is not None  # inspect.markcoroutinefunction
-    return flags | AWAITED if marked else flags
+    codes = (getattr(owner, "__code__", None) for owner in (fn, called))
+    flags = next((code.co_flags for code in codes if isinstance(code, CodeType)), 0)  # a mock has any attribute
+    mark = getattr(sys.modules.get("inspect"), "_is_coroutine_mark", None)  # of inspect.markcoroutinefunction
+    return flags | AWAITED if mark is not None and getattr(fn, "_is_coroutine_marker", None) is mark else flags
 
 
 def check_sleep(sleep: Sleep, *, may_be_awaited: bool) -> None:

@@ -7,6 +7,7 @@ from ._errors import CallError, ConfigError, DeadlineExceeded, Error, Reject
 from ._exceptions import is_known, judge, own_fault
 from ._finding import changed, is_ours, pairs
 from ._kinds import FailureKind
+from ._loop import cancelling
 from ._native import failure
 from ._records import Failure
 
@@ -75,7 +76,7 @@ def judge_failure(
     if cut or outlived(error, run, outside):
         # The policy's own limit, so `retry_on` need not name it.
         return (CUT if policy.retry_if is None else asked(policy.retry_if, CUT, error)), False
-    found = judge(error, outside)
+    found = judge(error, outside, not_cancelled=cancelling() == 0)
     judged = found.failure if policy.retry_status is None else found.by(policy._checked)
     kind = attribute(error, "kind")
     told = isinstance(kind, FailureKind) and not isinstance(error, CallError)

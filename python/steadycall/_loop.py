@@ -33,6 +33,15 @@ def running_loop() -> asyncio.AbstractEventLoop:
     return found  # type: ignore[no-any-return]  # of asyncio, which mypy does not see behind sys.modules
 
 
+def cancelling() -> int | None:
+    """How many want the running task cancelled; ``None`` outside of a task."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or asyncio._get_running_loop() is None:
+        return None
+    task: Any = asyncio.current_task()
+    return None if task is None else task.cancelling()
+
+
 class Timer:
     """Cancels the running task once, ``limit`` seconds from now, unless it is stopped before.
 

@@ -304,7 +304,10 @@ class BoundPolicy:
 
     def _fields(self, run: Run, name: str) -> dict[str, Any]:
         last = run.failure
-        reason = "" if last is None else f"{last.reason} "
+        if run.stage == "attempt":
+            reason = "The deadline cut the attempt. "  # whose own limit may never have been set
+        else:
+            reason = "" if last is None else f"{last.reason} "
         attempts = run.attempts
         return {
             "why": f"{name}: {reason}{run.why}.",

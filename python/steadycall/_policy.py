@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from ._errors import BudgetError, ConfigError
 from ._fields import BASE, CAP, backoff_from, by_kind, plain_seconds, read_backoff, read_statuses, read_types, shown
-from ._native import Backoff, CheckedPolicy, count, seconds
+from ._native import Backoff, CheckedPolicy, callback, count, seconds
 from ._operation import BoundPolicy
 from ._record import frozen
 
@@ -111,8 +111,7 @@ class Policy:
         given["retry_on"] = read_types(retry_on)
         if retry_status is not None:
             given["retry_status"] = read_statuses(retry_status)
-        if retry_if is not None and not callable(retry_if):
-            raise ConfigError("retry_if", repr(retry_if), "a callable that takes a Failure and an exception, or None")
+        callback("retry_if", retry_if)
         if not isinstance(retry_exhausted, bool):
             raise ConfigError("retry_exhausted", repr(retry_exhausted), "True or False")
         self.__dict__.update(given)

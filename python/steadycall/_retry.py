@@ -97,6 +97,8 @@ def retry(policy: Any = None, /, **options: Any) -> Any:  # noqa: F811 - what is
 
 def bind(policy: Policy | BoundPolicy | None, options: Any) -> BoundPolicy:
     """A policy with its hooks, some of both replaced by ``options``."""
+    if policy is not None and not isinstance(policy, (Policy, BoundPolicy)):
+        raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, or None")
     hooks = {} if not isinstance(policy, BoundPolicy) else policy.hooks()
     plain = policy.policy if isinstance(policy, BoundPolicy) else policy or Policy()
     changes = {name: value for name, value in options.items() if name not in HOOKS}
@@ -113,7 +115,10 @@ def _decorate(fn: Any, bound: BoundPolicy) -> Any:
     if flags & YIELDS:
         raise ConfigError("fn", f"the generator function {name_of(fn)}", "a plain or a coroutine function")
     retried = _async(fn, bound) if flags & AWAITED else _sync(fn, bound)
-    wrapper: Any = update_wrapper(retried, fn)
+    try:
+        wrapper: Any = update_wrapper(retried, fn)
+    except TypeError:
+        wrapper = update_wrapper(retried, fn, assigned=())  # the name of a mock may be a mock
     wrapper.policy = bound.policy
     wrapper.retry_with = lambda **changes: _decorate(fn, bind(bound, changes))
     return wrapper

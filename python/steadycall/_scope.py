@@ -11,8 +11,8 @@ from functools import wraps
 from threading import Lock
 
 from ._hooks import AWAITED, code_flags
-from ._native import Run, count
-from ._time import Deadline
+from ._native import Run, count, seconds
+from ._time import Deadline, read_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class scope:
         clock: Clock | None = None,
     ) -> None:
         if deadline is not None and not isinstance(deadline, Deadline):
-            Deadline.after(deadline, clock=clock)  # refused here, and counted from entering
+            seconds("deadline", deadline)  # counted from entering
+            read_clock(clock)
         if requests is not None:
             count("requests", requests)
         self._given = deadline

@@ -76,7 +76,7 @@ class _Base:
             response, rest = await delivery.run(body)
         except Exception as error:
             if delivery.final is error:
-                self._final.note(request, mark, error)
+                self._final.note(mark, error)
             raise
         return response, rest, delivery
 
@@ -214,11 +214,10 @@ class _Final:
     def __init__(self) -> None:
         self._given_up: dict[Any, tuple[float, Any]] = {}
 
-    def note(self, request: Any, mark: Any, error: Any) -> None:
+    def note(self, mark: Any, error: Any) -> None:
         """The request was given up with this error, one of ours."""
         now = time.monotonic()
-        for name in self._names(request, mark):
-            self._given_up[name] = (now, error.recipe())
+        self._given_up[mark] = (now, error.recipe())
         while len(self._given_up) > self.KEPT:
             self._given_up.pop(next(iter(self._given_up)), None)
 
@@ -228,15 +227,9 @@ class _Final:
         Raises:
             Exception: the error it was given up with.
         """
-        for name in self._names(request, mark):
-            since, recipe = self._given_up.pop(name, (0.0, None))
-            if recipe is None or time.monotonic() - since > self.SECONDS:
-                continue
-            if name[0] == "key" or retries_above(request) > 0:
-                self._given_up[name] = (since, recipe)
-                ours, theirs, fields = recipe
-                raise delivery.family.error(ours, theirs, request, **fields)
-
-    def _names(self, request: Any, mark: Any) -> list[tuple[Any, ...]]:
-        key = request.headers.get("idempotency-key")
-        return [("request", *mark)] + ([] if key is None else [("key", key)])
+        since, recipe = self._given_up.pop(mark, (0.0, None))
+        if recipe is None or time.monotonic() - since > self.SECONDS or retries_above(request) == 0:
+            return
+        self._given_up[mark] = (since, recipe)
+        ours, theirs, fields = recipe
+        raise delivery.family.error(ours, theirs, request, **fields)

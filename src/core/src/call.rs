@@ -227,6 +227,13 @@ impl Call {
         };
     }
 
+    /// Told that the last answer was not given to the caller after all: it came too late.
+    pub fn withhold(&mut self) {
+        if let Some(last) = self.records.last_mut() {
+            last.delivered = false;
+        }
+    }
+
     fn start(&mut self, now: Moment) -> Step {
         if self.budget_spent() {
             return self.finish(StopReason::RequestBudget);

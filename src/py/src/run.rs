@@ -186,6 +186,7 @@ impl Run {
                 now,
             );
             if late {
+                state.call.withhold();
                 state.stop = Some(StopReason::Deadline(Stage::Attempt));
             }
             Ok(!late)
