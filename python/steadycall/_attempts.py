@@ -149,7 +149,7 @@ class Attempt(CurrentAttempt):
         self.__enter__()
         limit = self._run.timeout
         if limit is not None:
-            self._timer = Timer(limit)
+            self._timer = Timer(running_loop(), limit)
         return self
 
     async def __aexit__(self, _type: object, error: BaseException | None, _traceback: object) -> bool:
@@ -184,7 +184,7 @@ class Attempt(CurrentAttempt):
         if error is not None and not cut and is_control_flow(error):
             return error
         if error is None and told is None:
-            bound.answered(loop.run, None, "the block", None)
+            bound.settled(loop.run, loop.run.answered(), None, "the block", None)
             return None
         if told is not None:
             source = Invalid(INVALID) if error is None else error

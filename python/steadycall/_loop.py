@@ -50,18 +50,17 @@ class Timer:
 
     __slots__ = ("_cancelling", "_handle", "_task", "fired")
 
-    def __init__(self, limit: float) -> None:
-        loop = running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: float) -> None:
         task: Any = sys.modules["asyncio"].current_task(loop)
         if task is None:
             raise RuntimeError("an attempt with a time limit must run inside a task")
         self._task = task
-        self._cancelling = task.cancelling()
         self.fired = False
-        self._handle = loop.call_later(limit, self._fire)
+        self._handle = loop.call_at(loop.time() + limit, self._fire)
 
     def _fire(self) -> None:
         self.fired = True
+        self._cancelling = self._task.cancelling()
         self._task.cancel()
 
     def stop(self, error: BaseException | None = None) -> bool:

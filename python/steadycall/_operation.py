@@ -132,7 +132,8 @@ class BoundPolicy:
                 except (Exception, BaseExceptionGroup) as raised:
                     error = raised
                 if error is None:
-                    return self.answered(run, answer, name_of(fn), usage)
+                    good = run.answered()
+                    return answer if good and self._on_end is None else self.settled(run, good, answer, fn, usage)
                 # Out of the `except` block, so that nothing which is raised from here on has this failure as context.
                 wait, ending = self.failed(run, error, outer, checking, name_of(fn), usage)
                 if wait is None:
@@ -147,7 +148,7 @@ class BoundPolicy:
             run.end()
 
     async def _arun(self, fn: Any, args: Any, kwargs: Any, run: Run | None = None, error: Any = None) -> Any:
-        running_loop()
+        loop = running_loop()
         outer = HERE.get()
         if run is None:
             run = self._starter.within(outer)
@@ -161,7 +162,7 @@ class BoundPolicy:
                 checking = cut = False
                 try:
                     if error is None:
-                        timer = None if (limit := run.timeout) is None else Timer(limit)
+                        timer = None if (limit := run.timeout) is None else Timer(loop, limit)
                         answer = await awaitable(fn, fn(*args, **kwargs))
                         if timer is not None:
                             timer.stop()
@@ -171,7 +172,7 @@ class BoundPolicy:
                             checking = True
                             given = self._validate(answer)
                             if hasattr(given, "__await__"):
-                                timer = None if left is None else Timer(left)
+                                timer = None if left is None else Timer(loop, left)
                                 given = await given
                                 if timer is not None:
                                     timer.stop()
@@ -182,7 +183,8 @@ class BoundPolicy:
                         raise
                     error = timed_out(raised) if cut else raised
                 if error is None or (cut and checking):
-                    return self.answered(run, answer, name_of(fn), usage, late=cut)
+                    good = run.answered(late=cut)
+                    return answer if good and self._on_end is None else self.settled(run, good, answer, fn, usage)
                 # Out of the `except` block, so that nothing which is raised from here on has this failure as context.
                 wait, ending = self.failed(run, error, outer, checking, name_of(fn), usage, cut)
                 if wait is None:
@@ -264,14 +266,14 @@ class BoundPolicy:
             outer.gave_up(ending)
         return None, ending
 
-    def answered(self, run: Run, answer: Any, name: str, usage: dict[str, int] | None, late: bool = False) -> Any:
-        """Give the answer, unless the deadline has passed.
+    def settled(self, run: Run, good: bool, answer: Any, fn: object, usage: dict[str, int] | None) -> Any:
+        """Give the answer of which the run was told, if it was ``good``: before the deadline.
 
         Raises:
             DeadlineExceeded: it came too late; it is kept in ``late_result``.
         """
-        if not run.answered(late=late):
-            error = self.ended(run, None, name, usage)
+        if not good:
+            error = self.ended(run, None, fn if isinstance(fn, str) else name_of(fn), usage)
             error.late_result = answer  # type: ignore[attr-defined]  # a late answer is a deadline exceeded
             try:
                 raise error

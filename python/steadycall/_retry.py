@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial, update_wrapper
+from sys import modules
 
 from ._errors import ConfigError
 from ._function import UNFINISHED, name_of, refuse_unfinished
@@ -157,12 +158,14 @@ def _sync(fn: Any, bound: BoundPolicy) -> Any:
 
 def _async(fn: Any, bound: BoundPolicy) -> Any:
     plain, loop = bound._plain, bound._arun
-    begin, here, enter = bound._starter.alone, HERE.get, HERE.set
+    begin, here, enter, back = bound._starter.alone, HERE.get, HERE.set, HERE.reset
 
     async def retried(*args: Any, **kwargs: Any) -> Any:
         if not plain or here() is not None:
             return await loop(fn, args, kwargs)
-        running_loop()
+        asyncio = modules.get("asyncio")
+        if asyncio is None or asyncio._get_running_loop() is None:
+            running_loop()  # says what runs instead
         run = begin()
         token = enter(run)
         try:
@@ -170,7 +173,10 @@ def _async(fn: Any, bound: BoundPolicy) -> Any:
         except (Exception, BaseExceptionGroup) as error:
             failed = error
         finally:
-            leave(token)
+            try:
+                back(token)
+            except ValueError:
+                leave(token)
         try:
             return await loop(fn, args, kwargs, run, failed)
         finally:
