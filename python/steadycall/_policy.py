@@ -169,7 +169,8 @@ class Policy:
             clock: an object with ``now()`` or a callable, in seconds; ``None`` is the monotonic clock.
             rng: a seed or a ``random.Random`` for the waits.
             on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``.
-            on_end: told each call that ends in an answer or a failure once, as a ``CallRecord``; a cancelled one is none.
+            on_end: told each call that ends in an answer or a failure once, as a ``CallRecord``; a cancelled one is
+                neither.
 
         Raises:
             ConfigError: a value that makes no sense.
