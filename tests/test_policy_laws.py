@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
+import math
 import urllib.error
 import weakref
 from email.message import Message
@@ -33,12 +34,13 @@ BACKOFFS = st.one_of(
 
 @st.composite
 def policies(draw, *, deadline=None):
+    limit = draw(st.one_of(st.none(), SOME_SECONDS) if deadline is None else deadline)
     return Policy(
         tries=draw(st.integers(1, 6)),
         max_wait=draw(SECONDS),
-        deadline=draw(st.one_of(st.none(), SOME_SECONDS)) if deadline is None else draw(deadline),
+        deadline=limit,
         attempt_timeout=draw(st.one_of(st.none(), SOME_SECONDS)),
-        min_attempt=draw(SECONDS),
+        min_attempt=min(draw(SECONDS), math.inf if limit is None else limit),
         backoff=draw(
             st.one_of(
                 BACKOFFS, st.none(), st.dictionaries(st.sampled_from(["call", "rate_limited", "validation"]), BACKOFFS)

@@ -55,6 +55,8 @@ class _Base:
     ) -> None:
         given = {"sleep": sleep, "clock": clock, "rng": rng, "on_retry": on_retry, "on_end": on_end}
         self._bound = bind(policy, {name: value for name, value in given.items() if value is not None})
+        if self._bound._validate is not None:
+            raise ConfigError("validate", "a callable", "left out: a transport hands answers on and reads none")
         if not isinstance(hold_preamble, bool):
             raise ConfigError("hold_preamble", repr(hold_preamble), "True or False")
         self._hold = hold_preamble

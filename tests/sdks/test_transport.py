@@ -498,3 +498,8 @@ def test_a_cancelled_request_closes_its_connection(family: ModuleType, what: str
 
         asyncio.run(work())
         assert len(server.requests) == 1
+
+
+def test_a_validator_is_refused_which_a_transport_could_not_ask() -> None:
+    with pytest.raises(steadycall.ConfigError, match="validate must be left out"):
+        Transport(Policy().bind(validate=bool))

@@ -98,6 +98,11 @@ impl Policy {
     /// Checks every field.
     pub fn new(fields: Fields) -> Result<Self, ConfigError> {
         let otherwise = Backoff::full_jitter(wait("base", fields.base)?, wait("cap", fields.cap)?);
+        let min_attempt = wait("min_attempt", fields.more.min_attempt)?;
+        if fields.deadline.is_some_and(|deadline| min_attempt > deadline) {
+            let allowed = "at most the deadline, or no attempt could begin";
+            return Err(ConfigError { field: "min_attempt", value: min_attempt.to_string(), allowed });
+        }
         let [call, rate_limited, validation] = fields.more.backoffs;
         Ok(Self {
             tries: count("tries", fields.tries)?,
@@ -112,7 +117,7 @@ impl Policy {
             retry_status: fields.retry_status.map(|codes| status_set(&codes)).transpose()?,
             retry_transport: fields.retry_transport,
             retry_maybe_processed: fields.retry_maybe_processed,
-            min_attempt: seconds(wait("min_attempt", fields.more.min_attempt)?).unwrap_or(Duration::MAX),
+            min_attempt: seconds(min_attempt).unwrap_or(Duration::MAX),
             validation_tries: optional_count("validation_tries", fields.more.validation_tries)?,
             max_requests: optional_count("max_requests", fields.more.max_requests)?,
             hint_jitter: share("hint_jitter", fields.more.hint_jitter)?,
@@ -219,6 +224,8 @@ mod tests {
         assert!(refused(|f| f.retry_status = Some(vec![429, 42])).contains("retry_status"));
         let share = refused(|f| f.more.hint_jitter = 1.5);
         assert_eq!(share, "hint_jitter must be a share from 0 to 1, got 1.5");
+        let never = refused(|f| (f.deadline, f.more.min_attempt) = (Some(5.0), 10.0));
+        assert_eq!(never, "min_attempt must be at most the deadline, or no attempt could begin, got 10");
         let zero = refused(|f| f.more.max_requests = Some(0));
         assert_eq!(zero, "max_requests must be a whole number of at least 1, or None, got 0");
     }
