@@ -70,7 +70,7 @@ pytest: build $(VENV)/.sdks ## the Python tests, those with real SDKs too, docs 
 	$(BIN)/python -m pytest
 
 build: $(VENV)/.build ## build the native module and install the package into .venv, editable
-	@$(BIN)/maturin develop --quiet --locked --profile $(PROFILE)
+	@PIP_QUIET=1 $(BIN)/maturin develop --quiet --locked --profile $(PROFILE)
 
 bench: $(VENV)-bench/.ready ## measure against pure Rust and the rivals; writes benches/RESULTS.md
 	VIRTUAL_ENV=$(abspath $(VENV)-bench) $(VENV)-bench/bin/maturin develop --quiet --locked --release

@@ -7,7 +7,7 @@ cannot be cut and is told ``timeout`` instead.
 from __future__ import annotations
 
 import time
-from sys import exception
+from sys import exception, modules
 from types import CoroutineType
 
 from . import _usage, _watch
@@ -148,7 +148,8 @@ class BoundPolicy:
             run.end()
 
     async def _arun(self, fn: Any, args: Any, kwargs: Any, run: Run | None = None, error: Any = None) -> Any:
-        loop = running_loop()
+        if "trio" in modules:
+            running_loop()  # refuses it
         outer = HERE.get()
         if run is None:
             run = self._starter.within(outer)
@@ -162,7 +163,7 @@ class BoundPolicy:
                 checking = cut = False
                 try:
                     if error is None:
-                        timer = None if (limit := run.timeout) is None else Timer(loop, limit)
+                        timer = None if (limit := run.timeout) is None else Timer(running_loop(), limit)
                         answer = await awaitable(fn, fn(*args, **kwargs))
                         if timer is not None:
                             timer.stop()
@@ -172,7 +173,7 @@ class BoundPolicy:
                             checking = True
                             given = self._validate(answer)
                             if hasattr(given, "__await__"):
-                                timer = None if left is None else Timer(loop, left)
+                                timer = None if left is None else Timer(running_loop(), left)
                                 given = await given
                                 if timer is not None:
                                     timer.stop()

@@ -163,9 +163,8 @@ def _async(fn: Any, bound: BoundPolicy) -> Any:
     async def retried(*args: Any, **kwargs: Any) -> Any:
         if not plain or here() is not None:
             return await loop(fn, args, kwargs)
-        asyncio = modules.get("asyncio")
-        if asyncio is None or asyncio._get_running_loop() is None:
-            running_loop()  # says what runs instead
+        if "trio" in modules:
+            running_loop()  # refuses it; asked only then, for asking costs a system call
         run = begin()
         token = enter(run)
         try:
