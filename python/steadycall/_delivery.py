@@ -14,7 +14,7 @@ from ._errors import AttemptTimeout, DeadlineExceeded, HTTPStatusError, RequestB
 from ._family import ERRORS, LOST, family_of
 from ._finding import changed
 from ._kinds import StopReason
-from ._native import Run, StreamOpening, gives_away, judge
+from ._native import Run, StreamOpening, failure, gives_away, judge
 from ._records import CallRecord, Failure
 from ._scope import HERE
 from ._usage import tokens
@@ -72,6 +72,8 @@ class Delivery:
         self.url = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}{request.url.path}"
         self.hold = hold
         self.statuses = None if bound.policy.retry_status is None else set(bound.policy.retry_status)
+        self.cut_by_deadline = False
+        """Whether the attempt under way ends where the deadline does, and not by an attempt timeout before it."""
         self.final: Any = None
         """The error of ours that ended it, if one did."""
 
@@ -85,8 +87,11 @@ class Delivery:
         run = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True)
         try:
             while run.begin():
+                limit, left = run.timeout, run.deadline_left
+                # Read one after the other on a clock that goes on, so that what is left is the smaller.
+                self.cut_by_deadline = left is not None and limit is not None and left <= limit
                 try:
-                    found = await self.attempt(body, run.timeout)
+                    found = await self.attempt(body, limit)
                 except Lost as lost:
                     found = Bad(lost.judged, lost=lost)
                 if isinstance(found, Good):
@@ -319,13 +324,22 @@ class Body:
         except Lost as lost:
             if lost.error is not None:
                 raise lost.error from None
-            why = f"{self.delivery.host}: {lost.judged.reason} The answer had begun, so it is not asked for again."
-            fields = {"why": why, "failure": lost.judged, "kind": lost.judged.kind, "sent": "maybe"}
-            raise self.delivery.lost_error(lost, **fields) from None
+            delivery, judged = self.delivery, lost.judged
+            cut = delivery.cut_by_deadline and judged.reason == _CUT
+            reason = "The deadline cut the answer." if cut else judged.reason
+            why = f"{delivery.host}: {reason} The answer had begun, so it is not asked for again."
+            fields = {"why": why, "failure": judged, "kind": judged.kind, "sent": "maybe"}
+            if cut:
+                fields |= {"stage": "attempt", "stop_reason": StopReason.DEADLINE}
+                raise delivery.family.error(DeadlineExceeded, "TimeoutException", delivery.request, **fields) from None
+            raise delivery.lost_error(lost, **fields) from None
 
     async def close(self) -> None:
         """Give up what was not read."""
         await self.found.answer.close()
+
+
+_CUT = failure("attempt_timeout", "maybe").reason
 
 
 def says_json(headers: Pairs) -> bool:

@@ -503,3 +503,14 @@ def test_a_cancelled_request_closes_its_connection(family: ModuleType, what: str
 def test_a_validator_is_refused_which_a_transport_could_not_ask() -> None:
     with pytest.raises(steadycall.ConfigError, match="validate must be left out"):
         Transport(Policy().bind(validate=bool))
+
+
+def test_a_stream_that_the_deadline_cuts_ends_as_deadline_exceeded(front: Front, llm_server: FakeServer) -> None:
+    slow = Answer(headers={"content-type": "text/event-stream"}, body='data: {"x":1}\n\n' * 50, drip=(14, 0.05))
+    llm_server.answer("/x", slow)
+    error = fault(front, llm_server.url_for("/x"), "TimeoutException", Policy(deadline=0.3))
+    assert isinstance(error, steadycall.DeadlineExceeded)
+    assert error.stage == "attempt"
+    assert error.stop_reason == "deadline"
+    assert "The deadline cut the answer" in str(error)
+    assert len(llm_server.requests) == 1
