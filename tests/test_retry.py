@@ -726,7 +726,7 @@ def test_one_decorated_function_serves_many_threads():
     assert sorted(done) == sorted([3 * n for n in range(1, 201)] * 4)
 
 
-# What fresh eyes found
+# Odd functions and odd errors
 
 
 @dataclasses.dataclass(frozen=True)
