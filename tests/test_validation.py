@@ -177,3 +177,9 @@ def test_an_async_validator_is_cut_by_the_deadline_and_the_answer_kept():
     with pytest.raises(steadycall.DeadlineExceeded) as caught:
         asyncio.run(Policy(deadline=0.02).bind(validate=validate).acall(work))
     assert caught.value.late_result == "paid for"
+
+
+def test_a_fault_of_the_validators_own_is_not_put_down_to_what_may_be_retried():
+    with pytest.raises(ZeroDivisionError) as caught:
+        Policy().bind(validate=lambda answer: 1 / 0).call(lambda: "x")
+    assert caught.value.__notes__ == ["steadycall: Stopped after 1 attempt: a retry cannot fix it."]

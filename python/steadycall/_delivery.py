@@ -15,7 +15,7 @@ from ._family import ERRORS, LOST, family_of
 from ._finding import changed
 from ._kinds import StopReason
 from ._native import Run, StreamOpening, failure, gives_away, judge
-from ._records import CallRecord, Failure
+from ._records import Failure
 from ._scope import HERE
 from ._usage import tokens
 
@@ -228,7 +228,8 @@ class Delivery:
         known = self.request_id(answer) if self.bound._on_end is not None else None
         if not run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays):
             return False
-        self.tell_end(run, usage_of(found) if self.bound._on_end is not None else None, None)
+        on_end = self.bound._on_end
+        _watch.settled(run, usage_of(found) if on_end is not None else None, None, on_end)
         return True
 
     def given(self, found: Good) -> tuple[Any, Body | None]:
@@ -246,7 +247,7 @@ class Delivery:
             Exception: there is none, or the deadline is why no further attempt was made.
         """
         stop = run.stop_reason
-        self.tell_end(run, None, stop)
+        _watch.settled(run, None, stop, self.bound._on_end)
         if found is not None and found.answer is not None and run.stage is None:
             return self.shown(found.answer, found, stop), None
         fields = self.bound._fields(run, self.host)
@@ -286,20 +287,6 @@ class Delivery:
             status, body = found.shown
         headers = [pair for pair in answer.headers if pair[0].lower() not in dropped]
         return self.family.response(status, headers + marks, self.family.whole(body), answer.version)
-
-    def tell_end(self, run: Run, usage: dict[str, int] | None, stop: StopReason | None) -> None:
-        """Tell ``on_end``."""
-        if self.bound._on_end is None:
-            return
-        record = CallRecord(
-            attempts=run.attempts,
-            requests=run.requests,
-            elapsed=run.elapsed,
-            usage=usage,
-            outcome="answered" if stop is None else stop.value,
-            stop_reason=stop,
-        )
-        _watch.ended(record, self.bound._on_end)
 
 
 class Body:

@@ -58,7 +58,7 @@ def judge_validator(error: BaseException) -> Failure:
     # Ours are ValueErrors too, but of a call or a value of the validator's own.
     if not isinstance(error, Error) and (isinstance(error, ValueError) or judged.kind == FailureKind.VALIDATION):
         return INVALID
-    return changed(judged, retryable=False)
+    return changed(judged, kind=FailureKind.PERMANENT, retryable=False)
 
 
 def judge_failure(

@@ -28,7 +28,6 @@ from ._judge import Invalid, judge_failure, judge_validator, verdict
 from ._kinds import StopReason
 from ._loop import Timer, running_loop, timed_out
 from ._native import Run, Starter, callback, failure
-from ._records import CallRecord
 from ._scope import HERE, leave
 from ._time import read_clock
 
@@ -280,7 +279,7 @@ class BoundPolicy:
                 raise error
             finally:
                 del error  # an error holds this frame, which must not hold it
-        self._tell_end(run, usage, None)
+        _watch.settled(run, usage, None, self._on_end)
         return answer
 
     def ended(
@@ -288,7 +287,7 @@ class BoundPolicy:
     ) -> BaseException:
         """The exception that ends the call: the last failure itself, with a note, or why there is none to raise."""
         stop = run.stop_reason
-        self._tell_end(run, usage, stop)
+        _watch.settled(run, usage, stop, self._on_end)
         source = None if isinstance(error, Invalid) else error
         if run.stage is not None:
             ending: BaseException = DeadlineExceeded(stage=run.stage, **self._fields(run, name))
@@ -324,19 +323,6 @@ class BoundPolicy:
             "request_id": attempts[-1].request_id if attempts else None,
             "sent": run.sent,
         }
-
-    def _tell_end(self, run: Run, usage: dict[str, int] | None, stop: StopReason | None) -> None:
-        if self._on_end is None:
-            return
-        record = CallRecord(
-            attempts=run.attempts,
-            requests=run.requests,
-            elapsed=run.elapsed,
-            usage=usage,
-            outcome="answered" if stop is None else stop.value,
-            stop_reason=stop,
-        )
-        _watch.ended(record, self._on_end)
 
     def pause(self, run: Run, wait: float) -> None:
         """Wait, by the sleep that was given or the default one."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import logging
 
+from ._records import CallRecord
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ._records import AttemptRecord, CallRecord
+    from ._kinds import StopReason
+    from ._native import Run
+    from ._records import AttemptRecord
 
 logger = logging.getLogger("steadycall")
 
@@ -29,6 +33,26 @@ def retried(record: AttemptRecord, host: str, reason: str, on_retry: Callable[[A
             *(record.number, host, status, code, reason, record.wait, asked),
         )
     _tell(on_retry, record)
+
+
+def settled(
+    run: Run,
+    usage: dict[str, int] | None,
+    stop: StopReason | None,
+    on_end: Callable[[CallRecord], Any] | None,
+) -> None:
+    """Tell ``on_end`` how the attempts of a run went; ``stop`` is ``None`` when they were answered."""
+    if on_end is None:
+        return
+    record = CallRecord(
+        attempts=run.attempts,
+        requests=run.requests,
+        elapsed=run.elapsed,
+        usage=usage,
+        outcome="answered" if stop is None else stop.value,
+        stop_reason=stop,
+    )
+    ended(record, on_end)
 
 
 def ended(record: CallRecord, on_end: Callable[[CallRecord], Any] | None) -> None:

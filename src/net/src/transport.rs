@@ -52,8 +52,8 @@ pub struct Route {
     pub via: Via,
     /// A PEM file whose certificates are trusted instead of the system's.
     pub ca_bundle: Option<PathBuf>,
-    /// The proxy and certificate settings of the environment when the call began, so that a changed
-    /// environment gets a fresh client.
+    /// What else the environment said when the call began, its roots above all, so that a changed environment gets
+    /// a fresh client.
     pub environment: u64,
 }
 

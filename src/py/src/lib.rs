@@ -49,6 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     json::register(module)?;
     let at_exit = wrap_pyfunction!(exit::at_exit, module)?;
     py.import("atexit")?.call_method1("register", (at_exit,))?;
-    runtime::watch_forks();
+    runtime::watch_forks()?;
     Ok(())
 }

@@ -202,21 +202,10 @@ fn path(value: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     value.extract().map(Some).map_err(|_| refuse())
 }
 
-/// What the environment says about proxies and certificates, as one number: a client is shared only by calls that
-/// saw the same. Read with the GIL held, as `os.environ` is written.
+/// What the environment says that the route does not: the roots, and what the system's own proxies leave out. As one
+/// number: a client is shared only by calls that saw the same. Read with the GIL held, as `os.environ` is written.
 fn environment() -> u64 {
-    const NAMES: [&str; 10] = [
-        "HTTP_PROXY",
-        "http_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "ALL_PROXY",
-        "all_proxy",
-        "NO_PROXY",
-        "no_proxy",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-    ];
+    const NAMES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NO_PROXY", "no_proxy"];
     let mut hasher = DefaultHasher::new();
     for (at, name) in NAMES.iter().enumerate() {
         if let Some(value) = std::env::var_os(name) {

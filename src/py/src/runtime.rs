@@ -332,14 +332,20 @@ pub fn on_main_thread(py: Python<'_>) -> PyResult<bool> {
 }
 
 /// Makes a child of `fork` start afresh, whoever forked: the C library runs this hook, Python's hooks or not.
-pub fn watch_forks() {
+///
+/// # Errors
+/// The C library has no memory left for it.
+pub fn watch_forks() -> io::Result<()> {
     #[cfg(unix)]
     {
         // SAFETY: the hook is a function that lives as long as the process, for an extension module is never
         // unloaded; it only stores to an atomic, which a child may do whatever locks its parent held.
         let failed = unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
-        debug_assert_eq!(failed, 0, "the C library takes any number of fork hooks until memory is short");
+        if failed != 0 {
+            return Err(io::Error::from_raw_os_error(failed));
+        }
     }
+    Ok(())
 }
 
 /// What hung on the pointer is the parent's and is leaked.
