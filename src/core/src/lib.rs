@@ -17,6 +17,7 @@ pub mod backoff;
 pub mod policy;
 pub mod plan;
 pub mod estimate;
+pub mod model;
 pub mod window;
 pub mod level;
 pub mod line;

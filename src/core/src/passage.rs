@@ -2,6 +2,7 @@
 //!
 //! Plain data; only `gates` moves it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crate::adaptive::Generation;
@@ -18,10 +19,23 @@ use crate::time::{Deadline, Moment};
 pub struct Keys {
     /// The host, for faults of the connection.
     pub host: Key,
-    /// Host and model, for all other faults; never the same as `host`.
+    /// Host, a space and the model, for all other faults; never the same as `host`.
     pub circuit: Key,
     /// Host, model, credential and partition, for limits.
     pub bucket: Key,
+}
+
+impl Keys {
+    /// From what tells calls apart. `credential` is the header that holds the key; of it a digest is kept only.
+    pub fn new(host: &str, model: &str, credential: &[u8], partition: &str) -> Self {
+        let mut digest = DefaultHasher::new();
+        (credential, partition).hash(&mut digest);
+        Self {
+            host: host.into(),
+            circuit: format!("{host} {model}").into(),
+            bucket: format!("{host} {model} {:016x}", digest.finish()).into(),
+        }
+    }
 }
 
 /// What a driver does next.
@@ -129,5 +143,10 @@ impl<W> Passage<W> {
             permits: None,
             begun: None,
         }
+    }
+
+    /// What it shares with others.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 }

@@ -22,3 +22,4 @@ mod answer;
 pub mod stream;
 
 pub mod lane;
+pub mod doorway;
