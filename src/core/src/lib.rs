@@ -11,6 +11,8 @@ pub mod time;
 pub mod hint;
 pub mod failure;
 pub mod classify;
+pub mod places;
+pub mod usage;
 pub mod sse;
 pub mod opening;
 pub mod backoff;
