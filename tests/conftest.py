@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from steadycall import Policy, retry
+from steadycall import AsyncClient, Client, Policy, retry
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]
@@ -59,3 +59,46 @@ def awaited(fn: Callable[..., Any]) -> Callable[..., Any]:
 def front(request: pytest.FixtureRequest) -> Front:
     """The sync and the async front."""
     return Front(request.param)
+
+
+class Clients:
+    """The blocking and the asyncio client behind one face: a behaviour test runs in both."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def make(self, base_url: str | None, **settings: Any) -> ClientFace:
+        """A client of this front."""
+        cls: Any = Client if self.name == "sync" else AsyncClient
+        return ClientFace(self, cls(base_url, **settings))
+
+
+class ClientFace:
+    """One client, whose methods may be called from a plain function whatever its front is."""
+
+    def __init__(self, fronts: Clients, client: Any) -> None:
+        self.fronts = fronts
+        self.client = client
+
+    def call(self, *args: Any, **options: Any) -> Any:
+        return self.run("call", *args, **options)
+
+    def run(self, method: str, *args: Any, **options: Any) -> Any:
+        """Call a method; in async mode in an event loop of its own."""
+        called = getattr(self.client, method)
+        if self.fronts.name == "sync":
+            return called(*args, **options)
+
+        async def run() -> Any:
+            return await called(*args, **options)
+
+        return asyncio.run(run())
+
+    def with_options(self, **changes: Any) -> ClientFace:
+        return ClientFace(self.fronts, self.client.with_options(**changes))
+
+
+@pytest.fixture(params=["sync", "async"])
+def clients(request: pytest.FixtureRequest) -> Clients:
+    """The blocking client and the one for asyncio."""
+    return Clients(request.param)

@@ -6,12 +6,15 @@ from ._errors import (
     AttemptTimeout,
     BudgetError,
     CallError,
+    CircuitOpen,
+    Closed,
     ConfigError,
     ConnectError,
     DeadlineExceeded,
     Error,
     HTTPStatusError,
     ProxyError,
+    QueueFull,
     ReadError,
     Refused,
     Reject,
@@ -22,20 +25,25 @@ from ._errors import (
 )
 from ._kinds import FailureKind, StopReason
 from ._native import Backoff, __version__
-from ._records import AttemptRecord, CallRecord, Failure, Hint
+from ._records import AttemptRecord, CallRecord, Event, Failure, Hint
 from ._scope import current_attempt, scope
 from ._time import Deadline, Timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._attempts import attempts
+    from ._client import AsyncClient, Client
     from ._exceptions import classify_exception
+    from ._limits import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryBudget, TokenBudget
     from ._policy import Policy, layers
+    from ._reply import Reply
     from ._retry import retry
+    from ._route import Route
     from ._sdk import wrap
     from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 __all__ = [
+    "AsyncClient",
     "AsyncTransport",
     "AttemptRecord",
     "AttemptTimeout",
@@ -43,26 +51,38 @@ __all__ = [
     "BudgetError",
     "CallError",
     "CallRecord",
+    "CircuitBreaker",
+    "CircuitOpen",
+    "Client",
+    "Closed",
+    "ConcurrencyLimit",
     "ConfigError",
     "ConnectError",
     "Deadline",
     "DeadlineExceeded",
     "Error",
+    "Event",
     "Failure",
     "FailureKind",
     "HTTPStatusError",
     "Hint",
     "Policy",
     "ProxyError",
+    "QueueFull",
+    "RateLimit",
     "ReadError",
     "Refused",
     "Reject",
+    "Reply",
     "RequestBudgetSpent",
     "ResponseError",
+    "RetryBudget",
     "RetryStackingWarning",
+    "Route",
     "StopReason",
     "TLSError",
     "Timeout",
+    "TokenBudget",
     "Transport",
     "TransportError",
     "__version__",
@@ -80,9 +100,18 @@ __all__ = [
 
 # Loaded when first named, and never during a call: who only wants `call` does not pay for tables of exceptions.
 _LATER = {
+    "AsyncClient": "_client",
     "AsyncTransport": "_transport",
+    "CircuitBreaker": "_limits",
+    "Client": "_client",
+    "ConcurrencyLimit": "_limits",
     "Policy": "_policy",
+    "RateLimit": "_limits",
+    "Reply": "_reply",
+    "RetryBudget": "_limits",
     "RetryStackingWarning": "_transport",
+    "Route": "_route",
+    "TokenBudget": "_limits",
     "Transport": "_transport",
     "attempts": "_attempts",
     "classify_exception": "_exceptions",

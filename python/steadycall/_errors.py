@@ -5,6 +5,7 @@
     Error (Exception)
       ConfigError (ValueError)                   which field, what is wrong, what is allowed
         BudgetError                              a worst case that does not fit the time it was given
+      Closed (RuntimeError)                      use after close
       CallError
         HTTPStatusError (urllib.error.HTTPError) the provider's answer: .code .headers .read() .body
         TransportError (urllib.error.URLError)   no answer came, or not all of it
@@ -17,6 +18,8 @@
         ResponseError (ValueError)               a 2xx that is no answer; .body
         Refused                                  nothing was sent
           RequestBudgetSpent                     the scope around the call has no request left
+          CircuitOpen                            the circuit breaker is open; .retry_after
+          QueueFull                              as many calls wait as may
     Reject (Exception)                           raised by a validator: no other answer would do
 
 The two urllib parents are there so that code which caught them around a hand-written loop goes on working.
@@ -62,6 +65,10 @@ class ConfigError(Error, ValueError):
 
 class BudgetError(ConfigError):
     """A policy whose worst case does not fit into the time it was given."""
+
+
+class Closed(Error, RuntimeError):
+    """A client, or a stream of it, was used after it was closed."""
 
 
 class CallError(Error):
@@ -373,6 +380,14 @@ class Refused(CallError):
 
 class RequestBudgetSpent(Refused):
     """The scope around the call has no request left, and this call made none."""
+
+
+class CircuitOpen(Refused):
+    """The circuit breaker lets nothing through; ``retry_after`` says for how many seconds, where that is known."""
+
+
+class QueueFull(Refused):
+    """As many calls wait as may: the client has more to do than it can."""
 
 
 class Reject(Exception):

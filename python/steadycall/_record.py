@@ -42,7 +42,9 @@ def frozen(cls: type[T]) -> type[T]:
         raise AttributeError(f"{cls.__name__} is frozen: cannot delete {name!r}")
 
     def __eq__(self: Any, other: Any) -> Any:
-        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(self.__dict__[name] == other.__dict__[name] for name in fields)
 
     def __hash__(self: Any) -> int:
         return hash((cls, *(self.__dict__[name] for name in fields)))
@@ -51,7 +53,7 @@ def frozen(cls: type[T]) -> type[T]:
         return f"{cls.__name__}({', '.join(f'{name}={self.__dict__[name]!r}' for name in fields)})"
 
     def __reduce__(self: Any) -> Any:
-        return _rebuild, (type(self), dict(self.__dict__))
+        return _rebuild, (type(self), {name: self.__dict__[name] for name in fields})
 
     methods = (__init__, __setattr__, __delattr__, __eq__, __hash__, __repr__, __reduce__)
     for method in methods:

@@ -6,6 +6,8 @@ from ._record import frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ._kinds import FailureKind, StopReason
 
 
@@ -71,6 +73,33 @@ class AttemptRecord:
     """Whether its answer was given to the caller."""
     replays: int
     """Requests sent again at once on a fresh connection because the server surely had not looked at them."""
+
+
+@frozen
+class Event:
+    """One step of a client's call, for ``on_event``."""
+
+    name: str
+    """``"attempt_started"``, ``"attempt_ended"``, ``"waiting"``, ``"admitted"``, ``"gave_up"``, ``"circuit_changed"``
+    or ``"first_delta"``."""
+    at: float
+    """Seconds since the epoch."""
+    host: str
+    """Host and port."""
+    model: str | None
+    """The model, where the request names one."""
+    number: int | None = None
+    """Of the attempt; 1 for the first."""
+    attempt: AttemptRecord | None = None
+    """Of ``"attempt_ended"``: what came of it."""
+    wait: float | None = None
+    """Seconds: of ``"waiting"`` how long, where that is known; of ``"admitted"`` how long it took."""
+    until: datetime | None = None
+    """Of ``"waiting"``, when that will be over, as an aware UTC datetime."""
+    stop_reason: StopReason | None = None
+    """Of ``"gave_up"``."""
+    state: str | None = None
+    """Of ``"circuit_changed"``: ``"closed"``, ``"open"``, ``"half_open"``, ``"forced_open"``, ``"forced_closed"``."""
 
 
 @frozen

@@ -143,6 +143,14 @@ class scope:
                 self._requests += 1
         return False
 
+    def refund(self) -> None:
+        """Give a request back, here and to the layers around, that was not made after all."""
+        if not self._ended and self._requests is not None:
+            with self._lock:
+                self._requests += 1
+        if self._around is not None:
+            self._around.refund()
+
     def gave_up(self, error: BaseException) -> None:
         """Told by a layer within that it gave up with ``error``: final for the layers around."""
         if self._around is not None:

@@ -32,6 +32,14 @@ def tokens(answer: Any) -> dict[str, int] | None:
     return None if within is None else tokens({"usage": within})
 
 
+def total(answers: list[Any]) -> dict[str, int] | None:
+    """The tokens that all of these answers cost; ``None`` when none of them tells."""
+    sum_: dict[str, int] | None = None
+    for answer in answers:
+        sum_ = add(sum_, answer)
+    return sum_
+
+
 def add(sum_: dict[str, int] | None, answer: Any) -> dict[str, int] | None:
     """The tokens of another answer added to those before."""
     found = tokens(answer)

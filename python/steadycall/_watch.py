@@ -7,12 +7,14 @@ lost to a mistake in a metrics hook. Control-flow exceptions pass.
 from __future__ import annotations
 
 import logging
+import time
 
-from ._records import CallRecord
+from ._records import CallRecord, Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from typing import Any
 
     from ._kinds import StopReason
@@ -53,6 +55,32 @@ def settled(
         stop_reason=stop,
     )
     ended(record, on_end)
+
+
+def event(on_event: Callable[[Event], Any], host: str, model: str | None, **fields: Any) -> None:
+    """Tell ``on_event`` of a step."""
+    now = time.time()
+    wait = fields.get("wait")
+    if fields["name"] == "waiting" and wait is not None:
+        fields["until"] = _moment(now + wait)
+    _tell(on_event, Event(at=now, host=host, model=model or None, **fields))
+
+
+def circuit(key: str, state: str, on_event: Callable[[Event], Any] | None) -> None:
+    """Log that a circuit changed, and tell ``on_event``."""
+    host, _, model = key.partition(" ")
+    logger.log(logging.WARNING if state == "open" else logging.INFO, "the circuit of %s is %s", key.strip(), state)
+    if on_event is not None:
+        event(on_event, host, model, name="circuit_changed", state=state)
+
+
+def _moment(seconds: float) -> datetime | None:
+    from datetime import UTC, datetime  # paid for by who wants events
+
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError):
+        return None
 
 
 def ended(record: CallRecord, on_end: Callable[[CallRecord], Any] | None) -> None:

@@ -142,6 +142,27 @@ impl Call {
         self.state = State::Over(End::GaveUp(why));
     }
 
+    /// Told that the attempt under way was let through only now, from when it counts. Returns when it must be over.
+    pub fn admitted(&mut self, now: Moment) -> Deadline {
+        let until = self.attempt_end(now);
+        if matches!(self.state, State::Running { .. }) {
+            self.state = State::Running { since: now, cut_by_deadline: self.is_cut(until) };
+        }
+        until
+    }
+
+    /// Whether the attempt under way ends where the deadline does, and not by its own timeout before it.
+    pub fn is_cut_by_deadline(&self) -> bool {
+        matches!(self.state, State::Running { cut_by_deadline: true, .. })
+    }
+
+    /// Told, after it gave up, that it goes on by another route: with fresh tries, within the same deadline and the
+    /// same requests, and attempts are counted on.
+    pub fn reroute(&mut self) {
+        (self.round, self.in_round, self.allowed) = (1, 0, self.policy.tries);
+        self.state = State::Ready;
+    }
+
     /// How it is retried.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -227,6 +248,18 @@ impl Call {
         };
     }
 
+    /// Whether the last attempt failed, and nothing was decided about it yet.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed(_))
+    }
+
+    /// Told that the caller sees the last failure otherwise.
+    pub fn reconsider(&mut self, failure: Failure) {
+        if matches!(self.state, State::Failed(_)) {
+            self.state = State::Failed(Box::new(failure));
+        }
+    }
+
     /// Told that the last answer was not given to the caller after all: it came too late.
     pub fn withhold(&mut self) {
         if let Some(last) = self.records.last_mut() {
@@ -247,9 +280,12 @@ impl Call {
         self.in_round = self.in_round.saturating_add(1);
         self.number = self.number.saturating_add(1);
         let until = self.attempt_end(now);
-        let cut_by_deadline = until == self.deadline && until != Deadline::Never;
-        self.state = State::Running { since: now, cut_by_deadline };
+        self.state = State::Running { since: now, cut_by_deadline: self.is_cut(until) };
         Step::Attempt { number: self.number, until }
+    }
+
+    fn is_cut(&self, until: Deadline) -> bool {
+        until == self.deadline && until != Deadline::Never
     }
 
     fn attempt_end(&self, now: Moment) -> Deadline {

@@ -145,8 +145,8 @@ impl<W> Passage<W> {
         }
     }
 
-    /// What it shares with others.
-    pub fn keys(&self) -> &Keys {
-        &self.keys
+    /// Whether a wait until then is for something that is known to come, and not for a turn in a line.
+    pub fn knows(&self, until: Deadline) -> bool {
+        until != Deadline::Never && until != self.ask.deadline
     }
 }

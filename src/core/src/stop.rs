@@ -1,5 +1,6 @@
 //! Why a call ends without success, and where its deadline struck.
 
+use crate::failure::{Failure, Kind, Reason};
 use crate::passage::Refusal;
 
 /// Why a call ended without success.
@@ -36,6 +37,32 @@ impl From<Refusal> for StopReason {
             Refusal::TooSlow(_) | Refusal::Paused(_) | Refusal::Late => Self::Deadline(Stage::Queue),
             Refusal::PausedTooLong(_) => Self::HintTooLong,
             Refusal::TokensSpent(_) | Refusal::Oversized => Self::NotRetryable,
+        }
+    }
+}
+
+impl StopReason {
+    /// Whether another provider may answer what this one did not: its circuit is open, its pace or its quota is used
+    /// up, its transport failed. Never when the request is at fault, or the caller's time or money is spent.
+    pub fn leads_elsewhere(self, last: Option<&Failure>, refusal: Option<Refusal>) -> bool {
+        let theirs = last.is_some_and(|last| matches!(last.kind, Kind::Call | Kind::RateLimited));
+        match self {
+            Self::BreakerOpen => true,
+            Self::HintTooLong => theirs || matches!(refusal, Some(Refusal::PausedTooLong(_))),
+            Self::Tries | Self::RetryBudget => theirs,
+            Self::Deadline(Stage::RetryDelay) | Self::MinAttempt(Stage::RetryDelay) => theirs,
+            Self::Deadline(Stage::Queue) => {
+                matches!(refusal, Some(Refusal::TooSlow(_) | Refusal::Paused(_)))
+            }
+            Self::NotRetryable => {
+                use Reason::{Billing, QuotaSpent, WaitOfDays, ZeroLimit};
+                last.is_some_and(|last| matches!(last.reason, Billing | QuotaSpent | WaitOfDays | ZeroLimit))
+            }
+            Self::Deadline(_)
+            | Self::MinAttempt(_)
+            | Self::RequestBudget
+            | Self::Validation
+            | Self::QueueFull => false,
         }
     }
 }

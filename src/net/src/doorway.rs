@@ -26,6 +26,8 @@ type Bell = Arc<Notify>;
 pub struct Doorway {
     gates: Mutex<Gates<Bell>>,
     time: Time,
+    /// Nanoseconds that fake sleeps did not take.
+    moved_on: AtomicU64,
     process: u32,
 }
 
@@ -53,28 +55,28 @@ impl Doorway {
 
     fn keeping(config: Config, time: Time) -> Arc<Self> {
         let gates = Mutex::new(Gates::new(config, Moment::default()));
-        Arc::new(Self { gates, time, process: std::process::id() })
+        Arc::new(Self { gates, time, moved_on: AtomicU64::new(0), process: std::process::id() })
     }
 
     /// What time it is here.
     pub fn now(&self) -> Moment {
-        match &self.time {
-            Time::Machine(opened) => Moment::from_origin(opened.elapsed()),
-            Time::Told(nanos) => Moment::from_origin(Duration::from_nanos(nanos.load(Ordering::Relaxed))),
+        let elapsed = match &self.time {
+            Time::Machine(opened) => opened.elapsed(),
+            Time::Told(nanos) => Duration::from_nanos(nanos.load(Ordering::Relaxed)),
+        };
+        Moment::from_origin(elapsed).after(Duration::from_nanos(self.moved_on.load(Ordering::Relaxed)))
+    }
+
+    /// Told what a fake clock reads; it only ever moves on. Nothing to one that keeps the machine's time.
+    pub fn tell(&self, elapsed: Duration) {
+        if let Time::Told(told) = &self.time {
+            told.fetch_max(nanos(elapsed), Ordering::Relaxed);
         }
     }
 
-    /// Told what time it is; only ever moves on. Nothing to one that keeps the machine's.
-    pub fn tell(&self, now: Moment) {
-        if let Time::Told(nanos) = &self.time {
-            let now = u64::try_from(now.since(Moment::default()).as_nanos()).unwrap_or(u64::MAX);
-            nanos.fetch_max(now, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the machine's time is kept, so that waiting is this side's business.
-    pub fn keeps_machine_time(&self) -> bool {
-        matches!(self.time, Time::Machine(_))
+    /// Told that a fake sleep has not taken so long.
+    pub fn move_on(&self, by: Duration) {
+        self.moved_on.fetch_add(nanos(by), Ordering::Relaxed);
     }
 
     /// Told that a call begins.
@@ -155,7 +157,7 @@ impl Pass {
         step
     }
 
-    /// Waits until all gates are passed.
+    /// Waits in the machine's time until all gates are passed.
     ///
     /// # Errors
     /// Why the attempt may not be made; then nothing is held.
@@ -174,12 +176,7 @@ impl Pass {
 
     /// Waits to be called up, or for a moment in the machine's time.
     async fn wait(&self, until: Deadline) {
-        let instant = match (until, &self.doorway.time) {
-            (Deadline::At(moment), Time::Machine(opened)) => {
-                opened.checked_add(moment.since(Moment::default()))
-            }
-            _ => None,
-        };
+        let instant = until.left(self.doorway.now()).and_then(|left| clock::now().checked_add(left));
         match instant {
             Some(instant) => tokio::select! {
                 biased;
@@ -190,7 +187,7 @@ impl Pass {
         }
     }
 
-    /// Waits to be called up, or for `most` in the machine's time: for one who keeps another time.
+    /// Waits to be called up, for `most` at the longest: for one who keeps another time than the machine's.
     pub async fn listen(&self, most: Duration) {
         tokio::select! {
             biased;
@@ -199,9 +196,15 @@ impl Pass {
         }
     }
 
-    /// The keys it goes by.
-    pub fn keys(&self) -> Option<&Keys> {
-        self.passage.as_ref().map(Passage::keys)
+    /// What time it is at its gates.
+    pub fn now(&self) -> Moment {
+        self.doorway.now()
+    }
+
+    /// How long a wait until then is, if it is for something that is known to come, and not for a turn in a line.
+    pub fn known_wait(&self, until: Deadline) -> Option<Duration> {
+        let known = self.passage.as_ref().is_some_and(|passage| passage.knows(until));
+        until.left(self.doorway.now()).filter(|_| known)
     }
 
     /// Told that the answer is there: its slot is free while it is validated.
@@ -244,6 +247,10 @@ impl Drop for Pass {
     fn drop(&mut self) {
         self.end(Sent::Maybe);
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn ring(bells: Vec<Bell>) {

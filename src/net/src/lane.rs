@@ -1,7 +1,7 @@
 //! One attempt from request to outcome, over the connections of one runtime.
 //!
-//! A lane sends, follows what may be followed (307 and 308 on the same origin) and sends again at once what
-//! the server surely did not look at. Whether to try again after that is not its business.
+//! A lane sends, follows what may be followed (307 and 308, and of a GET all redirects, on the same origin) and sends
+//! again at once what the server surely did not look at. Whether to try again after that is not its business.
 //!
 //! Dropping an attempt's future gives its connection up. On a `current_thread` runtime the socket closes when
 //! the runtime is next driven or shut down, so a front that drops one must do either.
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{LOCATION, PROXY_AUTHORIZATION};
-use http::{Method, Uri};
+use http::{Method, StatusCode, Uri};
 use steadycall_core::failure::{Reason, Sent};
 use tower_service::Service;
 
@@ -110,13 +110,13 @@ impl Lane {
         Outcome { result, replays: tally.replays, fully_sent: tally.fully_sent, received: tally.received }
     }
 
-    /// Sends `request` by `method` and waits for the head of its answer; the body is read as it arrives.
+    /// Sends `request` and waits for the head of its answer; the body is read as it arrives.
     ///
     /// A redirect is an answer like any other. Of `limits` the attempt's end bounds the body too; its size is the
     /// reader's business.
-    pub async fn open(&self, route: &Route, method: &Method, request: &Request, limits: &Limits) -> Opening {
+    pub async fn open(&self, route: &Route, request: &Request, limits: &Limits) -> Opening {
         let mut tally = Tally::default();
-        let result = self.head(route, method, request, limits, &mut tally).await;
+        let result = self.head(route, request, limits, &mut tally).await;
         if result.is_err() {
             // As in `attempt`.
             tokio::task::yield_now().await;
@@ -143,13 +143,12 @@ impl Lane {
     async fn head(
         &self,
         route: &Route,
-        method: &Method,
         request: &Request,
         limits: &Limits,
         tally: &mut Tally,
     ) -> Result<Stream, Fault> {
         let clients = self.clients(route, &request.uri).map_err(unusable)?;
-        let mut exchange = Exchange::begin(method, request, &clients, limits);
+        let mut exchange = Exchange::begin(request, &clients, limits);
         self.look_after().await;
         let mut client = clients.pooled.clone();
         let response = exchange.deliver(&mut client, &clients, &request.uri, tally).await?;
@@ -165,14 +164,14 @@ impl Lane {
         tally: &mut Tally,
     ) -> Result<Answer, Fault> {
         let clients = self.clients(route, &request.uri).map_err(unusable)?;
-        let mut exchange = Exchange::begin(&Method::POST, request, &clients, limits);
+        let mut exchange = Exchange::begin(request, &clients, limits);
         self.look_after().await;
         let mut uri = request.uri.clone();
         let mut hops = 0;
         let mut client = clients.pooled.clone();
         loop {
             let response = exchange.deliver(&mut client, &clients, &uri, tally).await?;
-            match next_hop(&uri, &response) {
+            match next_hop(&request.method, &uri, &response) {
                 Some(next) if hops < HOPS => {
                     hops += 1;
                     uri = next;
@@ -243,7 +242,6 @@ struct Broken {
 
 /// What all requests of one attempt share.
 struct Exchange<'a> {
-    method: &'a Method,
     request: &'a Request,
     proxies: &'a Proxies,
     limits: &'a Limits,
@@ -252,9 +250,9 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    fn begin(method: &'a Method, request: &'a Request, clients: &'a Clients, limits: &'a Limits) -> Self {
+    fn begin(request: &'a Request, clients: &'a Clients, limits: &'a Limits) -> Self {
         let end = limits.attempt.and_then(|limit| now().checked_add(limit));
-        Self { method, request, proxies: &clients.proxies, limits, end, alarm: Alarm::default() }
+        Self { request, proxies: &clients.proxies, limits, end, alarm: Alarm::default() }
     }
 
     /// Sends the request, and once more at once where the server surely did not look at it.
@@ -280,9 +278,10 @@ impl<'a> Exchange<'a> {
     /// Sends the request and waits for the head of its answer.
     async fn send(&mut self, client: &mut Client, uri: Uri, tally: &mut Tally) -> Result<Reply, Broken> {
         let progress = Arc::new(Progress::new());
-        let body = TrackedBody::new(self.request.body.clone(), progress.clone(), announces(self.method));
+        let body =
+            TrackedBody::new(self.request.body.clone(), progress.clone(), announces(&self.request.method));
         let mut request = http::Request::new(body);
-        *request.method_mut() = self.method.clone();
+        *request.method_mut() = self.request.method.clone();
         *request.headers_mut() = self.request.headers.clone();
         if let Some(authorization) = self.proxies.authorization(&uri) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
@@ -354,10 +353,14 @@ fn unusable(error: SetupError) -> Fault {
     }
 }
 
-/// Where a redirect leads, if it may be followed: same method, same body, same origin.
-fn next_hop(from: &Uri, response: &Reply) -> Option<Uri> {
-    if !matches!(response.status().as_u16(), 307 | 308) {
-        return None;
+/// Where a redirect leads, if it may be followed: same method, same body, same origin. Those that may turn a POST into
+/// a GET (RFC 9110, 15.4) are followed by what is a GET already.
+fn next_hop(method: &Method, from: &Uri, response: &Reply) -> Option<Uri> {
+    let asks = matches!(*method, Method::GET | Method::HEAD);
+    match response.status() {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {}
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER if asks => {}
+        _ => return None,
     }
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let from: Url = from.to_string().parse().ok()?;

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Method, Uri};
 use steadycall_core::failure::{Reason, Sent};
 pub use url::Url;
 
 /// One request, ready to be sent any number of times.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// How it is asked.
+    pub method: Method,
     /// Where to; http or https, without credentials. Cheap to clone.
     pub uri: Uri,
     /// Every header that goes out, content type included.

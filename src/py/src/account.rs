@@ -72,6 +72,13 @@ impl Account {
         Ok(allowed)
     }
 
+    /// Gives a request of a layer below back, which was not made after all.
+    pub fn refund(&self, around: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+        let _ = self.below.fetch_update(Relaxed, Relaxed, |below| Some(below.saturating_sub(1)));
+        // What was taken from the layers around is kept for the next one.
+        if self.reserved.swap(true, Relaxed) { around() } else { Ok(()) }
+    }
+
     /// Requests left for the layers below, when the layers around allow so many; `None` is not limited.
     pub fn left(&self, around: Option<u32>) -> Option<u32> {
         let spent = self.before.load(Relaxed).saturating_add(self.below.load(Relaxed));

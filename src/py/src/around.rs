@@ -47,6 +47,13 @@ impl Around {
         object.bind(py).call_method0(name!(py, "left")?)?.extract()
     }
 
+    /// Gives a request back that was not made after all.
+    pub fn refund(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(object) = &self.0 else { return Ok(()) };
+        object.bind(py).call_method0(name!(py, "refund")?)?;
+        Ok(())
+    }
+
     /// Takes one request from every layer around; false when one of them has none left.
     pub fn spend(&self, py: Python<'_>) -> PyResult<bool> {
         let Some(object) = &self.0 else { return Ok(true) };

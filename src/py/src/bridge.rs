@@ -17,12 +17,14 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::prelude::*;
 use steadycall_net::lane::Lane;
 use steadycall_net::stream::{Opening, Stream};
-use steadycall_net::transport::{Fault, Outcome};
+use steadycall_net::transport::Fault;
 use tokio::task::AbortHandle;
 
 use crate::exchange::Exchange;
 use crate::exit::Inside;
+use crate::gates::Passing;
 use crate::http_call::HttpCall;
+use crate::job::Done;
 use crate::runtime::Process;
 use crate::{convert, errors, exit, python};
 
@@ -31,8 +33,10 @@ const DRAIN_BYTES: usize = 1024 * 1024;
 
 /// What a task on the background thread brings.
 pub enum Parcel {
-    /// When an attempt is over.
-    Outcome(Outcome),
+    /// When a call's job is done.
+    Done(Done),
+    /// When a front of Python's passed the gates, or was refused.
+    Passed(Done),
     /// When the head of an answer is there, or a fault in its place.
     Opened(Opening),
     /// When more of a body is there; empty at its end.
@@ -43,9 +47,11 @@ impl Parcel {
     /// Bytes that somebody has to parse on the loop's thread.
     fn size(&self) -> usize {
         match self {
-            Self::Outcome(outcome) => outcome.result.as_ref().map_or(0, |answer| answer.body.len()),
+            Self::Done(Done::Sent(outcome, _)) => {
+                outcome.result.as_ref().map_or(0, |answer| answer.body.len())
+            }
             Self::Read(_, Ok(bytes)) => bytes.len(),
-            Self::Opened(_) | Self::Read(_, Err(_)) => 0,
+            Self::Done(_) | Self::Passed(_) | Self::Opened(_) | Self::Read(_, Err(_)) => 0,
         }
     }
 }
@@ -56,14 +62,17 @@ pub enum Addressee {
     Call(Py<HttpCall>),
     /// When it is an exchange.
     Exchange(Py<Exchange>),
+    /// When it is on its way through the gates.
+    Passing(Py<Passing>),
 }
 
 impl Addressee {
     /// With the GIL; `on_loop` says whether on the thread of the event loop.
     fn arrived(&self, py: Python<'_>, parcel: Option<Parcel>, on_loop: bool) -> PyResult<Py<PyAny>> {
         match (self, parcel) {
-            (Self::Call(call), Some(Parcel::Outcome(outcome))) if on_loop => call.get().arrived(py, outcome),
-            (Self::Call(call), Some(Parcel::Outcome(outcome))) => call.get().keep(py, outcome),
+            (Self::Call(call), Some(Parcel::Done(done))) if on_loop => call.get().arrived(py, done),
+            (Self::Call(call), Some(Parcel::Done(done))) => call.get().keep(py, done),
+            (Self::Passing(passing), Some(Parcel::Passed(done))) => passing.get().passed(py, done),
             (Self::Exchange(exchange), Some(Parcel::Opened(opening))) => {
                 exchange.get().opened(py, opening).map(Bound::unbind)
             }

@@ -254,6 +254,16 @@ pub fn headers(value: &Bound<'_, PyAny>, into: &mut HeaderMap) -> PyResult<()> {
     Ok(())
 }
 
+/// Lays headers that were read before over others.
+pub fn lay(over: &HeaderMap, into: &mut HeaderMap) {
+    for name in over.keys() {
+        into.remove(name);
+        for value in over.get_all(name) {
+            into.append(name.clone(), value.clone());
+        }
+    }
+}
+
 /// The names and values of headers given as a mapping or as pairs; `None` is no headers.
 pub fn pairs<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
     let py = value.py();

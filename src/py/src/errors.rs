@@ -3,12 +3,15 @@
 //! Runs with the GIL held. Texts are made here, last, from data; no key, query string, prompt or body gets in.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{StatusCode, Uri};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict};
 use steadycall_core::call::{Call, Stage, StopReason};
 use steadycall_core::failure::{Failure, Kind, Reason, Sent};
+use steadycall_core::passage::Refusal;
 use steadycall_core::time::Moment;
 use steadycall_net::transport::{Answer, Fault, Phase, Url};
 
@@ -22,8 +25,25 @@ pub struct Last {
     pub found: Result<Answer, Fault>,
     /// Whether every byte of the request was handed to the connection.
     pub fully_sent: bool,
-    /// What the JSON parser said, when that was it.
+    /// What the JSON parser or the validator said, when that was it.
     pub parse_error: Option<PyErr>,
+    /// Where it came from, when the call has gone on to another route since.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// Where an attempt went that is not where the call goes now.
+pub struct Elsewhere {
+    /// Where it went.
+    pub to: Arc<Target>,
+    /// Through what.
+    pub via: Option<String>,
+}
+
+impl Elsewhere {
+    /// The same for a text.
+    pub fn whither(&self) -> Whither<'_> {
+        Whither { to: &self.to, via: self.via.clone() }
+    }
 }
 
 /// Where a call went, as errors may tell it: no query, no credentials.
@@ -70,19 +90,22 @@ pub fn gave_up(
     call: &Call,
     stop: StopReason,
     last: Option<&Last>,
+    barrier: Option<Refusal>,
     target: &Whither<'_>,
     now: Moment,
 ) -> PyResult<PyErr> {
-    let cause = last.map(|last| failed(py, call, stop, last, target, now)).transpose()?;
+    let cause = last.map(|last| failed(py, call, stop, last, barrier, target, now)).transpose()?;
     let Some(stage) = stage(stop) else {
-        return match cause {
-            Some(cause) => Ok(cause),
-            None if stop == StopReason::RequestBudget => refused(py, call, stop, target, now),
-            None => Ok(our_fault(py, "gave up without a failure")),
+        return match (cause, stop, barrier) {
+            (Some(cause), ..) => Ok(cause),
+            (None, StopReason::RequestBudget, _) | (None, _, Some(_)) => {
+                refused(py, call, stop, barrier, target, now)
+            }
+            (None, ..) => Ok(our_fault(py, "gave up without a failure")),
         };
     };
-    let fields = common(py, call, stop, last, now)?;
-    fields.set_item("why", sentence(call, stop, last, target))?;
+    let fields = common(py, call, stop, last, barrier, now)?;
+    fields.set_item("why", sentence(call, stop, last, barrier, target))?;
     fields.set_item("stage", stage)?;
     let error = PyErr::from_value(class(py, "DeadlineExceeded")?.call((), Some(&fields))?);
     error.set_cause(py, cause);
@@ -94,12 +117,19 @@ fn refused(
     py: Python<'_>,
     call: &Call,
     stop: StopReason,
+    barrier: Option<Refusal>,
     target: &Whither<'_>,
     now: Moment,
 ) -> PyResult<PyErr> {
-    let fields = common(py, call, stop, None, now)?;
-    fields.set_item("why", sentence(call, stop, None, target))?;
-    Ok(PyErr::from_value(class(py, "RequestBudgetSpent")?.call((), Some(&fields))?))
+    let fields = common(py, call, stop, None, barrier, now)?;
+    fields.set_item("why", sentence(call, stop, None, barrier, target))?;
+    let name = match stop {
+        StopReason::RequestBudget => "RequestBudgetSpent",
+        StopReason::BreakerOpen => "CircuitOpen",
+        StopReason::QueueFull => "QueueFull",
+        _ => "Refused",
+    };
+    Ok(PyErr::from_value(class(py, name)?.call((), Some(&fields))?))
 }
 
 /// The exception for the last real failure.
@@ -108,18 +138,19 @@ fn failed(
     call: &Call,
     stop: StopReason,
     last: &Last,
+    barrier: Option<Refusal>,
     target: &Whither<'_>,
     now: Moment,
 ) -> PyResult<PyErr> {
-    let fields = common(py, call, stop, Some(last), now)?;
-    fields.set_item("why", sentence(call, stop, Some(last), target))?;
+    let fields = common(py, call, stop, Some(last), barrier, now)?;
+    fields.set_item("why", sentence(call, stop, Some(last), barrier, target))?;
     let (name, body, status) = match &last.found {
         Ok(answer) if is_success(answer.status) => ("ResponseError", &answer.body, Some(answer.status)),
         Ok(answer) => {
             fields.set_item("url", &target.to.url)?;
             fields.set_item("code", answer.status)?;
             fields.set_item("msg", phrase(answer.status))?;
-            fields.set_item("header_pairs", header_pairs(py, answer)?)?;
+            fields.set_item("header_pairs", records::header_pairs(py, &answer.headers)?)?;
             ("HTTPStatusError", &answer.body, None)
         }
         Err(fault) => match (&fault.head, transport_class(last.failure.reason)) {
@@ -165,19 +196,21 @@ fn common<'py>(
     call: &Call,
     stop: StopReason,
     last: Option<&Last>,
+    barrier: Option<Refusal>,
     now: Moment,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     let failure = last.map(|last| &last.failure);
     let maybe = call.records().iter().any(|record| record.sent == Sent::Maybe);
     fields.set_item("failure", failure.map(|failure| records::failure(py, failure)).transpose()?)?;
-    fields.set_item("kind", failure.map(|failure| records::kind(py, failure.kind)).transpose()?)?;
+    let kind = failure.map(|failure| failure.kind).or_else(|| barrier.map(kind_of));
+    fields.set_item("kind", kind.map(|kind| records::kind(py, kind)).transpose()?)?;
     fields.set_item("stop_reason", stop_reason(py, stop)?)?;
     fields.set_item("provider_code", failure.and_then(|failure| failure.provider_code.as_deref()))?;
     fields.set_item("attempts", records::attempts(py, call.records())?)?;
     fields.set_item("elapsed", call.elapsed(now).as_secs_f64())?;
-    let hint = failure.and_then(|failure| failure.hint.as_ref());
-    fields.set_item("retry_after", hint.map(|hint| hint.seconds))?;
+    let hint = failure.and_then(|failure| failure.hint.as_ref()).map(|hint| hint.seconds);
+    fields.set_item("retry_after", barrier.and_then(wait_of).or(hint))?;
     fields.set_item("request_id", call.records().last().and_then(|record| record.request_id.as_deref()))?;
     fields.set_item("sent", if maybe { "maybe" } else { "no" })?;
     Ok(fields)
@@ -224,12 +257,79 @@ pub const fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
+/// Seconds after which a gate that refused may let it through, where that is known.
+pub fn wait_of(barrier: Refusal) -> Option<f64> {
+    let wait = match barrier {
+        Refusal::CircuitOpen(wait) => wait,
+        Refusal::TooSlow(wait)
+        | Refusal::Paused(wait)
+        | Refusal::PausedTooLong(wait)
+        | Refusal::TokensSpent(wait) => Some(wait),
+        Refusal::QueueFull | Refusal::Oversized | Refusal::Late => None,
+    };
+    wait.filter(|wait| *wait < Duration::MAX).map(|wait| wait.as_secs_f64())
+}
+
+/// What kind of failure a refusal is.
+const fn kind_of(barrier: Refusal) -> Kind {
+    match barrier {
+        Refusal::CircuitOpen(_) | Refusal::QueueFull | Refusal::Late => Kind::Call,
+        Refusal::TooSlow(_) | Refusal::Paused(_) | Refusal::PausedTooLong(_) => Kind::RateLimited,
+        Refusal::TokensSpent(_) | Refusal::Oversized => Kind::Permanent,
+    }
+}
+
+/// Why a gate refused, in words.
+pub fn barred(barrier: Refusal) -> String {
+    let seconds = |wait: Duration| format!("{:.3}", wait.as_secs_f64());
+    match barrier {
+        Refusal::CircuitOpen(Some(wait)) => {
+            format!("the circuit breaker is open for another {} s", seconds(wait))
+        }
+        Refusal::CircuitOpen(None) => "the circuit breaker is open".to_owned(),
+        Refusal::QueueFull => "the queue of waiting calls is full".to_owned(),
+        Refusal::TooSlow(wait) => {
+            format!(
+                "the client's rate limit asks to wait {} s, longer than the deadline leaves",
+                seconds(wait)
+            )
+        }
+        Refusal::Paused(wait) => {
+            format!(
+                "the provider asked for a pause of another {} s, longer than the deadline leaves",
+                seconds(wait)
+            )
+        }
+        Refusal::PausedTooLong(wait) => {
+            format!("the provider asked for a pause of another {} s, longer than max_wait", seconds(wait))
+        }
+        Refusal::TokensSpent(wait) if wait == Duration::MAX => {
+            "it asks for more tokens than the token budget allows in a day".to_owned()
+        }
+        Refusal::TokensSpent(wait) => {
+            format!("the token budget of the day is used up for another {} s", seconds(wait))
+        }
+        Refusal::Oversized => "it asks for more tokens than the rate limit lets through at once".to_owned(),
+        Refusal::Late => "the deadline passed in the queue".to_owned(),
+    }
+}
+
 /// What happened, how far it got, why it stopped, in one sentence.
-fn sentence(call: &Call, stop: StopReason, last: Option<&Last>, target: &Whither<'_>) -> String {
-    let stopped = stopped(call, stop, last.map(|last| &last.failure));
+fn sentence(
+    call: &Call,
+    stop: StopReason,
+    last: Option<&Last>,
+    barrier: Option<Refusal>,
+    target: &Whither<'_>,
+) -> String {
+    let stopped = match barrier {
+        Some(barrier) => after(call.records().len(), &barred(barrier)),
+        None => stopped(call, stop, last.map(|last| &last.failure)),
+    };
     match last {
         Some(last) => format!("{} {stopped}{}.", happened(stop, last, target), advice(stop, last)),
-        None => format!("no request to {} was sent: {stopped}", target.to.host),
+        None if call.records().is_empty() => format!("no request to {} was sent: {stopped}", target.to.host),
+        None => format!("the answer of {} came too late. {stopped}.", target.to.host),
     }
 }
 
@@ -358,14 +458,4 @@ fn phrase(status: u16) -> &'static str {
 
 const fn is_success(status: u16) -> bool {
     matches!(status, 200..=299)
-}
-
-fn header_pairs<'py>(py: Python<'py>, answer: &Answer) -> PyResult<Bound<'py, PyTuple>> {
-    let pairs: Vec<(&str, String)> = answer
-        .headers
-        .iter()
-        // latin-1, as http.client reads them.
-        .map(|(name, value)| (name.as_str(), value.as_bytes().iter().map(|byte| char::from(*byte)).collect()))
-        .collect();
-    PyTuple::new(py, pairs)
 }

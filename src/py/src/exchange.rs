@@ -7,7 +7,7 @@
 //! Every method runs with the GIL held; `open` and `read` release it while the network works. No lock is held while
 //! Python code runs: a method takes the state out, and puts it back.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,12 +16,12 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use steadycall_net::stream::{Opening, Stream};
-use steadycall_net::transport::{Fault, Limits, Request};
+use steadycall_net::transport::{Fault, Limits, Request, Route};
 use tokio::sync::Notify;
 
 use crate::bridge::{self, Addressee, Parcel, Running};
 use crate::exit::Inside;
-use crate::runtime::{self, Held, Process, Sending};
+use crate::runtime::{self, Held, Process};
 use crate::{convert, errors, options, records};
 
 pyo3::create_exception!(
@@ -34,8 +34,9 @@ pyo3::create_exception!(
 /// One request and its answer.
 #[pyclass(frozen, module = "steadycall._native")]
 pub struct Exchange {
-    method: Method,
-    sending: Sending,
+    route: Arc<Route>,
+    request: Arc<Request>,
+    limits: Limits,
     state: Mutex<State>,
     running: Mutex<Option<Running>>,
     stop: Notify,
@@ -74,15 +75,17 @@ impl Exchange {
         let (route, _) = options::route(&target, proxy, ca_bundle)?;
         let mut all = HeaderMap::new();
         convert::headers(headers, &mut all)?;
-        let request = Request { uri: target.uri.clone(), headers: all, body: Bytes::copy_from_slice(body) };
+        let request = Request {
+            method: Method::from_bytes(method.as_bytes()).map_err(|_| shown())?,
+            uri: target.uri.clone(),
+            headers: all,
+            body: Bytes::copy_from_slice(body),
+        };
         let timeouts = convert::timeouts(timeout)?;
         Ok(Self {
-            method: Method::from_bytes(method.as_bytes()).map_err(|_| shown())?,
-            sending: Sending {
-                route,
-                request: std::sync::Arc::new(request),
-                limits: Limits { timeouts, attempt: None, max_response_bytes: u64::MAX },
-            },
+            route,
+            request: Arc::new(request),
+            limits: Limits { timeouts, attempt: None, max_response_bytes: u64::MAX },
             state: Mutex::new(State::New),
             running: Mutex::default(),
             stop: Notify::new(),
@@ -98,7 +101,7 @@ impl Exchange {
         self.begin()?;
         let held = Held::check_out().inspect_err(|_| self.put(State::Over))?;
         let (lane, limits) = (held.lane(), self.limits(limit));
-        let work = lane.open(&self.sending.route, &self.method, &self.sending.request, &limits);
+        let work = lane.open(&self.route, &self.request, &limits);
         let opening = self.finish(held.run(py, &self.stop, work))?;
         let (replays, fully_sent) = (opening.replays, opening.fully_sent);
         match opening.result {
@@ -150,10 +153,9 @@ impl Exchange {
     fn aopen<'py>(slf: &Bound<'py, Self>, limit: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
         this.begin()?;
-        let (method, sending, limits) = (this.method.clone(), this.sending.clone(), this.limits(limit));
-        this.start(slf, |lane| async move {
-            Parcel::Opened(lane.open(&sending.route, &method, &sending.request, &limits).await)
-        })
+        let (route, request) = (Arc::clone(&this.route), Arc::clone(&this.request));
+        let limits = this.limits(limit);
+        this.start(slf, |lane| async move { Parcel::Opened(lane.open(&route, &request, &limits).await) })
     }
 
     /// `read` for the running event loop: an awaitable. Cancelling it does not end the exchange; `close` does.
@@ -239,7 +241,7 @@ impl Exchange {
 
     fn limits(&self, limit: Option<f64>) -> Limits {
         let attempt = limit.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
-        Limits { attempt, ..self.sending.limits }
+        Limits { attempt, ..self.limits }
     }
 
     fn begin(&self) -> PyResult<()> {

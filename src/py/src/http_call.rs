@@ -3,30 +3,30 @@
 //! Every method runs with the GIL held; `attempt` releases it while the network works. No lock is held while Python
 //! code runs: a method takes the work out, and puts it back.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyRecursionError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use steadycall_core::call::{Call, End, Report, Step, StopReason};
-use steadycall_core::classify;
-use steadycall_core::failure::Failure;
+use steadycall_core::call::{Call, End, Stage, Step, StopReason};
+use steadycall_core::passage;
 use steadycall_core::policy::More;
 use steadycall_core::time::Moment;
-use steadycall_net::clock;
-use steadycall_net::transport::{Answer, Fault, Limits, Outcome};
+use steadycall_net::transport::Limits;
 use tokio::sync::Notify;
 
 use crate::around::Around;
 use crate::bridge::{self, Addressee, Parcel, Running};
-use crate::errors::{self, Last};
 use crate::exit::Inside;
 use crate::hooks::{Clock, Draws};
+use crate::job::{Done, Gate, Job, Sending};
 use crate::options::Options;
 use crate::policy::{Common, Until};
 use crate::python::Kept;
-use crate::runtime::{self, Sending};
-use crate::secrets::Secrets;
-use crate::{convert, json, python, records};
+use crate::reply::Answered;
+use crate::telling::Stop;
+use crate::work::Work;
+use crate::{convert, errors, records, runtime};
 
 /// One call under way. Made by `call` and `acall`; not for users.
 #[pyclass(frozen, module = "steadycall._native")]
@@ -38,22 +38,35 @@ pub struct HttpCall {
     around: Around,
     /// Whether a good answer needs nobody's code but ours.
     plain: bool,
+    /// Whether somebody looks at a good answer before it is the call's.
+    validates: bool,
+    /// Who waits at the gates, and who is told.
+    steps: Steps,
+    /// Routes that are left when this one gives up.
+    routes: AtomicU32,
     /// `None` while a method works on it.
     work: Mutex<Option<Box<Work>>>,
     running: Mutex<Option<Running>>,
     stop: Arc<Notify>,
 }
 
-struct Work {
-    call: Call,
-    options: Options,
-    clock: Clock,
-    draws: Draws,
-    /// Came back from the background thread, to be looked at by the awaiting task.
-    kept: Option<Outcome>,
-    last: Option<Last>,
-    /// The wait decided on, and when.
-    waiting: Option<(f64, Moment)>,
+/// How an attempt of a client's call passes the gates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Steps {
+    /// When gates and attempt are one job, of which Python hears at its end.
+    One,
+    /// When Python is told in between.
+    Told,
+    /// When Python is told, and does the waiting whose end is known by a sleep of the caller's.
+    Lent,
+}
+
+/// What comes next.
+enum Prepared {
+    /// When there is work for a runtime.
+    Job(Job),
+    /// When the front has to wait before it asks again, or to change the route.
+    Front,
 }
 
 /// What `attempt` and the awaitable of `start` give when there is no good answer yet.
@@ -122,16 +135,8 @@ impl HttpCall {
         for left in left.into_iter().chain(around.remaining(py)?) {
             call.end_within(left, now);
         }
-        let work = Work { call, options, clock, draws, kept: None, last: None, waiting: None };
-        Ok(Self {
-            on_retry,
-            on_end,
-            around,
-            plain,
-            work: Mutex::new(Some(Box::new(work))),
-            running: Mutex::default(),
-            stop: Arc::new(Notify::new()),
-        })
+        let work = Work::new(call, options, clock, draws);
+        Ok(Self { plain, on_retry, on_end, ..Self::of(work, around) })
     }
 
     /// Replaces the caller's headers for the next attempt.
@@ -140,57 +145,75 @@ impl HttpCall {
         self.with(headers.py(), |work| work.options.set_headers(headers))
     }
 
+    /// Whether an attempt begins now, and not the wait for one that stands at the gates.
+    #[getter]
+    fn begins(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |work| Ok(work.client.as_ref().is_none_or(|client| client.pass.is_none())))
+    }
+
     /// Makes one attempt on this thread: the parsed answer, or `PENDING` when it failed.
     ///
     /// Ctrl-C ends it within 50 ms and closes its socket; `abort` from another thread does so at once.
     fn attempt(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let sending = self.prepare(py)?;
-        match runtime::block_on(py, &sending, &self.stop)? {
-            Some(outcome) => self.settle(py, outcome),
+        loop {
+            let Prepared::Job(job) = self.prepare(py)? else { return pending(py) };
             // Aborted by whoever waited for it, who has something else to raise.
-            None => pending(py),
+            let Some(done) = runtime::block_on(py, job, &self.stop)? else { return pending(py) };
+            let stepped = matches!(done, Done::Entered(_) | Done::Heard(_));
+            let settled = self.settle(py, done)?;
+            if !stepped {
+                return Ok(settled);
+            }
         }
     }
 
-    /// Starts one attempt for the running event loop: an awaitable of the parsed answer or `PENDING`.
+    /// Starts one attempt for the running event loop: an awaitable of the parsed answer or `PENDING`, or `None` when
+    /// the front has to wait first.
     ///
     /// Cancelling the awaitable does not stop the attempt; `abort` does.
-    fn start<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn start<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
-        let sending = this.prepare(slf.py())?;
+        let Prepared::Job(job) = this.prepare(slf.py())? else { return Ok(None) };
         let addressee = Addressee::Call(slf.clone().unbind());
-        let (awaitable, running) = bridge::start(slf.py(), addressee, |lane| async move {
-            Parcel::Outcome(lane.attempt(&sending.route, &sending.request, &sending.limits).await)
-        })?;
+        let (awaitable, running) =
+            bridge::start(slf.py(), addressee, |lane| async move { Parcel::Done(job.run(&lane).await) })?;
         *this.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
-        Ok(awaitable)
+        Ok(Some(awaitable))
     }
 
     /// What a started attempt brought that the awaiting task has to look at itself: the parsed answer or `PENDING`.
     fn collect(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.with(py, |work| Ok(work.kept.take()))? {
-            Some(outcome) => self.settle(py, outcome),
+            Some(done) => self.settle(py, done),
             None => pending(py),
         }
     }
 
-    /// After a failed attempt: seconds to wait before the next one, with observers told.
+    /// After a failed attempt: seconds to wait before the next one, with observers told; `None` to ask again at once.
     ///
     /// Raises what the call ends with when there is no next one.
-    fn decide(&self, py: Python<'_>) -> PyResult<f64> {
+    fn decide(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let _inside = Inside::enter(py);
         self.with(py, |work| {
             let now = work.clock.now(py)?;
+            if let Some(client) = &mut work.client {
+                if let Some(wait) = client.gate_wait.take() {
+                    work.waiting = Some((wait, now));
+                    return Ok(Some(wait));
+                }
+                if client.pass.is_some() || work.rerouting {
+                    return Ok(None);
+                }
+            }
             work.call.observe_budget(self.around.left(py)?);
-            let Work { call, draws, .. } = &mut *work;
-            let step = draws.lend(py, |draw| call.next(draw, now))?;
-            match step {
+            match work.next(py, now)? {
                 Step::Wait { seconds } => {
                     work.waiting = Some((seconds, now));
                     work.tell_retry(py, self.on_retry.as_ref())?;
-                    Ok(seconds)
+                    work.tell_wait(py, seconds)?;
+                    Ok(Some(seconds))
                 }
-                Step::Finish(End::GaveUp(stop)) => Err(self.end(py, work, stop, now)?),
+                Step::Finish(End::GaveUp(stop)) => self.end(py, work, stop, now).map(|()| None),
                 Step::Attempt { .. } | Step::Finish(End::Answered) => {
                     Err(PyRuntimeError::new_err("decide() was called before an attempt failed"))
                 }
@@ -214,31 +237,149 @@ impl HttpCall {
         })
     }
 
-    /// Ends an attempt under way and closes its socket. Harmless when there is none.
+    /// Told that the answer passed its validation, with what the caller is given in its place. Raises when that took
+    /// longer than the deadline allowed.
+    fn accept(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        let _inside = Inside::enter(py);
+        self.with(py, |work| {
+            work.accept(py)?;
+            let now = work.clock.now(py)?;
+            if !work.call.deadline().passed(now) {
+                return work.tell_end(py, self.on_end.as_ref(), None);
+            }
+            work.call.withhold();
+            let stop = Stop { reason: StopReason::Deadline(Stage::Attempt), at: now };
+            let error = work.gave_up(py, stop.reason, now)?;
+            error.value(py).setattr("late_result", value)?;
+            work.tell_end(py, self.on_end.as_ref(), Some(stop))?;
+            Err(error)
+        })
+    }
+
+    /// Told that the answer failed its validation: as what, and what the validator raised; then `decide`.
+    fn reject(&self, failure: &Bound<'_, PyAny>, error: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = failure.py();
+        let failure = records::read_failure(failure)?;
+        let _inside = Inside::enter(py);
+        self.with(py, |work| work.reject(py, failure, PyErr::from_value(error.clone())))
+    }
+
+    /// Whether the last attempt failed and nothing was decided about it yet.
+    #[getter]
+    fn failed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |work| Ok(work.call.has_failed()))
+    }
+
+    /// The last failure, or `None`.
+    #[getter]
+    fn failure<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.with(py, |work| work.last.as_ref().map(|last| records::failure(py, &last.failure)).transpose())
+    }
+
+    /// The error that the call would end with now.
+    fn error(&self, py: Python<'_>) -> PyResult<PyErr> {
+        self.with(py, |work| {
+            let now = work.clock.now(py)?;
+            work.gave_up(py, StopReason::NotRetryable, now)
+        })
+    }
+
+    /// Told that the caller sees the last failure as this one.
+    fn reconsider(&self, failure: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (py, failure) = (failure.py(), records::read_failure(failure)?);
+        self.with(py, |work| {
+            work.call.reconsider(failure.clone());
+            if let Some(last) = &mut work.last {
+                last.failure = failure;
+            }
+            Ok(())
+        })
+    }
+
+    /// The good answer, as it came.
+    fn answer(&self, py: Python<'_>) -> PyResult<Option<Answered>> {
+        self.with(py, |work| work.answer(py))
+    }
+
+    /// Allows so many other routes after this one.
+    fn allow_routes(&self, count: u32) {
+        self.routes.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether this route gave up and the next one is wanted.
+    #[getter]
+    fn rerouting(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |work| Ok(work.rerouting))
+    }
+
+    /// Goes on by another call's request: its URL, headers and payload.
+    fn reroute(&self, py: Python<'_>, other: &Bound<'_, Self>) -> PyResult<()> {
+        let other = other.get().with(py, |work| Ok((work.options.clone(), work.client.take())))?;
+        self.routes.fetch_sub(1, Ordering::Relaxed);
+        self.with(py, |work| {
+            work.reroute(other.0, other.1);
+            Ok(())
+        })
+    }
+
+    /// Ends an attempt under way and closes its socket, and leaves the gates. Harmless when there is none.
     fn abort(&self) {
         self.stop.notify_one();
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
             running.abort();
         }
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = work.as_mut().and_then(|work| work.leave());
+        drop(work);
+        drop(left);
     }
 }
 
 impl HttpCall {
+    /// A call about which nobody but its front is told.
+    pub fn of(work: Work, around: Around) -> Self {
+        Self {
+            on_retry: None,
+            on_end: None,
+            around,
+            plain: false,
+            validates: false,
+            steps: Steps::One,
+            routes: AtomicU32::new(0),
+            work: Mutex::new(Some(Box::new(work))),
+            running: Mutex::default(),
+            stop: Arc::new(Notify::new()),
+        }
+    }
+
+    /// The same with observers, and with how it passes the gates.
+    pub fn of_client(
+        work: Work,
+        around: Around,
+        (on_retry, on_end): (Option<Py<PyAny>>, Option<Py<PyAny>>),
+        steps: Steps,
+        validates: bool,
+    ) -> Self {
+        let plain = on_end.is_none() && steps == Steps::One && !validates && !around.is_some();
+        Self { on_retry, on_end, plain, validates, steps, ..Self::of(work, around) }
+    }
+
     /// From the loop's drain: the answer when it is good and only the future needs to know, `PENDING` otherwise.
     ///
     /// What runs a caller's code is left to the awaiting task, whose context it must see.
-    pub fn arrived(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
-        if self.plain {
-            return self.settle(py, outcome);
+    pub fn arrived(&self, py: Python<'_>, done: Done) -> PyResult<Py<PyAny>> {
+        if self.plain && matches!(done, Done::Sent(..)) {
+            return self.settle(py, done);
         }
-        self.keep(py, outcome)
+        self.keep(py, done)
     }
 
-    /// Keeps an outcome for `collect`.
-    pub fn keep(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+    /// Keeps what was done for `collect`.
+    pub fn keep(&self, py: Python<'_>, done: Done) -> PyResult<Py<PyAny>> {
         self.with(py, |work| {
-            work.kept = Some(outcome);
+            work.kept = Some(done);
             pending(py)
         })
     }
@@ -252,23 +393,30 @@ impl HttpCall {
         result
     }
 
-    /// Asks the engine for the next attempt.
-    fn prepare(&self, py: Python<'_>) -> PyResult<Sending> {
+    /// Asks the engine for the next attempt, and the gates to let it through.
+    fn prepare(&self, py: Python<'_>) -> PyResult<Prepared> {
         let _inside = Inside::enter(py);
         self.with(py, |work| {
             let now = work.clock.now(py)?;
+            // Who stands at the gates was allowed and paid for before.
+            if work.is_at_the_gates() {
+                return self.pass(py, work, now);
+            }
             work.call.observe_budget(self.around.left(py)?);
             match work.call.next(|| 0.0, now) {
                 Step::Attempt { until, .. } => {
                     if !self.around.spend(py)? {
                         work.call.refused();
-                        return Err(self.end(py, work, StopReason::RequestBudget, now)?);
+                        return self.end(py, work, StopReason::RequestBudget, now).map(|()| Prepared::Front);
                     }
-                    let limits = Limits { attempt: until.left(now), ..work.options.limits };
-                    let route = Arc::clone(&work.options.route);
-                    Ok(Sending { route, request: Arc::clone(&work.options.request), limits })
+                    work.approach(py)?;
+                    if work.client.is_some() {
+                        self.pass(py, work, now)
+                    } else {
+                        Ok(send(work, until.left(now), None))
+                    }
                 }
-                Step::Finish(End::GaveUp(stop)) => Err(self.end(py, work, stop, now)?),
+                Step::Finish(End::GaveUp(stop)) => self.end(py, work, stop, now).map(|()| Prepared::Front),
                 Step::Wait { .. } | Step::Finish(End::Answered) => {
                     Err(PyRuntimeError::new_err("an attempt was asked for before decide()"))
                 }
@@ -276,149 +424,107 @@ impl HttpCall {
         })
     }
 
-    /// Judges what an attempt brought: the parsed answer, or `PENDING` after a failure.
-    fn settle(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Py<PyAny>> {
+    /// The next step on the way through the gates.
+    fn pass(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<Prepared> {
+        let Some((mut pass, inside)) = work.take_pass() else {
+            return Err(errors::our_fault(py, "a way through no gates"));
+        };
+        if inside || self.steps == Steps::One {
+            if inside {
+                work.tell_start(py, now)?;
+            }
+            return Ok(send(work, None, Some((pass, inside))));
+        }
+        match pass.next() {
+            passage::Step::Go => {
+                work.tell_start(py, now)?;
+                Ok(send(work, None, Some((pass, true))))
+            }
+            passage::Step::Refused(why) => {
+                self.around.refund(py)?;
+                let stop = work.barred(why);
+                self.end(py, work, stop, now).map(|()| Prepared::Front)
+            }
+            passage::Step::Wait(until) => {
+                work.tell_queue(py, until, now)?;
+                let known = pass.known_wait(until).filter(|_| self.steps == Steps::Lent);
+                if let Some(wait) = known {
+                    work.wait_with(pass, wait.as_secs_f64());
+                    return Ok(Prepared::Front);
+                }
+                Ok(Prepared::Job(if self.steps == Steps::Lent {
+                    Job::Listen(pass)
+                } else {
+                    Job::Enter(pass)
+                }))
+            }
+        }
+    }
+
+    /// Looks at what was done: the parsed answer, or `PENDING` after a failure or a step on the way.
+    fn settle(&self, py: Python<'_>, done: Done) -> PyResult<Py<PyAny>> {
         let _inside = Inside::enter(py);
         self.with(py, |work| {
-            let Outcome { result, replays, fully_sent, received } = outcome;
-            // An error body that was cut short is still that error.
-            let found = match result {
-                Err(Fault { head: Some((status, headers)), partial, .. })
-                    if !(200..300).contains(&status) =>
-                {
-                    Ok(Answer { status, headers, body: partial })
+            let (outcome, admitted) = match done {
+                Done::Sent(outcome, admitted) => (*outcome, admitted),
+                Done::Entered(pass) => {
+                    work.hold(pass, true);
+                    return pending(py);
                 }
-                other => other,
+                Done::Heard(pass) => {
+                    work.hold(pass, false);
+                    return pending(py);
+                }
+                Done::Refused(why) => {
+                    self.around.refund(py)?;
+                    let (stop, now) = (work.barred(why), work.clock.now(py)?);
+                    return self.end(py, work, stop, now).and_then(|()| pending(py));
+                }
             };
-            let judged = match &found {
-                Ok(answer) => work.judge(py, answer)?,
-                Err(fault) => Judged::Failed(Failure::transport(fault.reason, fault.sent), None),
-            };
-            let now = work.clock.now(py)?;
-            let mut report = Report {
-                failure: None,
-                status: found.as_ref().ok().map(|answer| answer.status),
-                request_id: None,
-                fully_sent,
-                received,
-                replays,
-                requests: replays.saturating_add(1),
-            };
-            match judged {
-                Judged::Answer(value) => {
-                    if self.on_end.is_some() {
-                        let secrets = Secrets::of(&work.options.request);
-                        report.request_id = found.as_ref().ok().and_then(|found| request_id(found, &secrets));
-                        work.call.record(report, now);
-                        work.tell_end(py, self.on_end.as_ref(), Some(value.bind(py)), None, now)?;
+            let admitted = admitted.map(|(pass, at)| {
+                work.hold(pass, true);
+                at
+            });
+            let told = self.on_end.is_some();
+            match work.settle(py, outcome, admitted, self.validates, told)? {
+                Some(value) => {
+                    if !self.validates {
+                        work.tell_end(py, self.on_end.as_ref(), None)?;
                     }
                     Ok(value)
                 }
-                Judged::Failed(mut failure, parse_error) => {
-                    let secrets = Secrets::of(&work.options.request);
-                    failure.provider_code.take_if(|code| secrets.are_in(code));
-                    report.request_id = found.as_ref().ok().and_then(|found| request_id(found, &secrets));
-                    report.failure = Some(failure.clone());
-                    work.call.record(report, now);
-                    work.last = Some(Last { failure, found, fully_sent, parse_error });
-                    pending(py)
-                }
+                None => pending(py),
             }
         })
     }
 
-    fn end(&self, py: Python<'_>, work: &mut Work, stop: StopReason, now: Moment) -> PyResult<PyErr> {
-        let error = errors::gave_up(py, &work.call, stop, work.last.as_ref(), &work.options.whither(), now)?;
-        work.tell_end(py, self.on_end.as_ref(), None, Some(stop), now)?;
-        Ok(error)
+    /// The end of a route: of the call too, which raises, when there is no other or no other can help.
+    fn end(&self, py: Python<'_>, work: &mut Work, stop: StopReason, now: Moment) -> PyResult<()> {
+        if self.routes.load(Ordering::Relaxed) > 0 && work.leads_elsewhere(stop) {
+            work.rerouting = true;
+            return Ok(());
+        }
+        let error = work.gave_up(py, stop, now)?;
+        work.tell_end(py, self.on_end.as_ref(), Some(Stop { reason: stop, at: now }))?;
+        Err(error)
     }
 }
 
-enum Judged {
-    Answer(Py<PyAny>),
-    Failed(Failure, Option<PyErr>),
-}
-
-impl Work {
-    fn judge(&self, py: Python<'_>, answer: &Answer) -> PyResult<Judged> {
-        let content_type = answer.headers.get(http::header::CONTENT_TYPE).map(|value| value.as_bytes());
-        let read = |failure: &dyn Fn() -> Failure| match json::read(py, &answer.body) {
-            Ok(value) => Ok(Judged::Answer(value.unbind())),
-            Err(error)
-                if error.is_instance_of::<PyValueError>(py)
-                    || error.is_instance_of::<PyRecursionError>(py) =>
-            {
-                Ok(Judged::Failed(failure(), Some(error)))
-            }
-            Err(error) => Err(error),
-        };
-        if classify::surely_good(answer.status, content_type, &answer.body) {
-            return read(&|| self.with_facts(answer, classify::unreadable));
-        }
-        match self.with_facts(answer, |facts| {
-            classify::classify_with(facts, self.call.policy().retry_status.as_ref())
-        }) {
-            Some(failure) => Ok(Judged::Failed(failure, None)),
-            None => read(&|| self.with_facts(answer, classify::unreadable)),
-        }
-    }
-
-    fn with_facts<T>(&self, answer: &Answer, look: impl FnOnce(&classify::Answer<'_>) -> T) -> T {
-        let headers: Vec<(&str, &[u8])> =
-            answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-        look(&classify::Answer {
-            status: answer.status,
-            headers: &headers,
-            body: &answer.body,
-            url: Some(&self.options.target.url),
-            now: clock::wall(),
-            dialect: None,
-        })
-    }
-
-    fn tell_retry(&self, py: Python<'_>, on_retry: Option<&Py<PyAny>>) -> PyResult<()> {
-        let (Some(record), Some(last)) = (self.call.records().last(), &self.last) else { return Ok(()) };
-        let told = records::attempt(py, record)?;
-        let reason = last.failure.reason.sentence();
-        python::watch_retried(py)?.call1((told, &self.options.target.host, reason, on_retry))?;
-        Ok(())
-    }
-
-    fn tell_end(
-        &self,
-        py: Python<'_>,
-        on_end: Option<&Py<PyAny>>,
-        answer: Option<&Bound<'_, PyAny>>,
-        stop: Option<StopReason>,
-        now: Moment,
-    ) -> PyResult<()> {
-        let Some(on_end) = on_end else { return Ok(()) };
-        let told = self.call.records();
-        let requests = self.call.requests();
-        let stop = stop.map(|stop| errors::stop_reason(py, stop)).transpose()?;
-        let fields = pyo3::types::PyDict::new(py);
-        fields.set_item("attempts", records::attempts(py, told)?)?;
-        fields.set_item("requests", requests)?;
-        fields.set_item("elapsed", self.call.elapsed(now).as_secs_f64())?;
-        let usage = answer.map(|answer| python::usage_tokens(py)?.call1((answer,))).transpose()?;
-        fields.set_item("usage", usage)?;
-        match &stop {
-            Some(stop) => fields.set_item("outcome", stop.getattr("value")?)?,
-            None => fields.set_item("outcome", "answered")?,
-        }
-        fields.set_item("stop_reason", stop)?;
-        let record = python::call_record(py)?.call((), Some(&fields))?;
-        python::watch_ended(py)?.call1((record, on_end))?;
-        Ok(())
-    }
-}
-
-/// Where providers put their id for a request; the first that is there.
-const REQUEST_ID_HEADERS: [&str; 5] =
-    ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-amzn-trace-id"];
-
-fn request_id(answer: &Answer, secrets: &Secrets) -> Option<String> {
-    let found = REQUEST_ID_HEADERS.iter().find_map(|name| answer.headers.get(*name))?;
-    let id: String = found.to_str().ok()?.chars().take(200).collect();
-    (!secrets.are_in(&id)).then_some(id)
+/// The attempt itself; `limit` is its own where no gates know the time better.
+fn send(
+    work: &Work,
+    limit: Option<std::time::Duration>,
+    gate: Option<(steadycall_net::doorway::Pass, bool)>,
+) -> Prepared {
+    let policy = work.call.policy();
+    let gate = gate.map(|(pass, inside)| Gate {
+        pass,
+        inside,
+        deadline: work.call.deadline(),
+        attempt_timeout: policy.attempt_timeout,
+        min_attempt: policy.min_attempt,
+    });
+    let limits = Limits { attempt: limit, ..work.options.limits };
+    let (route, request) = (Arc::clone(&work.options.route), Arc::clone(&work.options.request));
+    Prepared::Job(Job::Send(Box::new(Sending { route, request, limits, gate })))
 }

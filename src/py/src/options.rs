@@ -6,14 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use http::Uri;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::{Method, Uri};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use steadycall_net::transport::{Limits, Request, Route, SetupError, Url, Via};
 use steadycall_net::{lane, proxy, url};
 
-use crate::errors::{self, Target, Whither};
+use crate::errors::{self, Elsewhere, Target, Whither};
 use crate::{convert, json};
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("steadycall/", env!("CARGO_PKG_VERSION")));
@@ -23,6 +23,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_ALLOWED: &str = "visible ASCII text without spaces, or None";
 
 /// What one call sends, and within which bounds.
+#[derive(Clone)]
 pub struct Options {
     /// What to send; replaced when a headers callable is asked.
     pub request: Arc<Request>,
@@ -36,6 +37,10 @@ pub struct Options {
     pub target: Arc<Target>,
     /// Sent on every attempt.
     key: Option<HeaderValue>,
+    /// What the caller's headers are laid over.
+    base: HeaderMap,
+    /// What is laid over the headers that a callable gives.
+    over: HeaderMap,
 }
 
 impl Options {
@@ -65,8 +70,31 @@ impl Options {
         let (route, variable) = route(&target, given_proxy, ca_bundle)?;
         let key = idempotency(idempotency_key)?;
         let body = json::write(py, payload)?.into();
-        let request = Request { uri: target.uri.clone(), headers: all_headers(key.as_ref(), headers)?, body };
-        Ok(Self { request: Arc::new(request), route, variable, limits, target, key })
+        let (base, over) = (our_headers(true), HeaderMap::new());
+        let all = all_headers(&base, headers, &over, key.as_ref())?;
+        let request = Request { method: Method::POST, uri: target.uri.clone(), headers: all, body };
+        Ok(Self { request: Arc::new(request), route, variable, limits, target, key, base, over })
+    }
+
+    /// The request of a client, whose own settings were checked when it was made.
+    pub fn of_client(asked: Asked<'_, '_>) -> PyResult<Self> {
+        let Asked { method, url, payload, defaults, headers, idempotency_key, limits, proxy, ca_bundle } =
+            asked;
+        let py = url.py();
+        let target = target(url)?;
+        let (route, variable) = route(&target, proxy, ca_bundle)?;
+        let key = idempotency(idempotency_key)?;
+        let body = payload.map(|payload| json::write(py, payload)).transpose()?;
+        let mut base = our_headers(body.is_some());
+        convert::lay(defaults, &mut base);
+        let mut over = HeaderMap::new();
+        convert::headers(headers, &mut over)?;
+        let mut all = base.clone();
+        convert::lay(&over, &mut all);
+        add_key(py, &mut all, key.as_ref())?;
+        let body = body.unwrap_or_default().into();
+        let request = Request { method, uri: target.uri.clone(), headers: all, body };
+        Ok(Self { request: Arc::new(request), route, variable, limits, target, key, base, over })
     }
 
     /// Where this call goes and through what, for errors.
@@ -79,13 +107,40 @@ impl Options {
         Whither { to: &self.target, via }
     }
 
+    /// The same, to be kept when the call goes another way.
+    pub fn elsewhere(&self) -> Elsewhere {
+        let via = self.whither().via;
+        Elsewhere { to: Arc::clone(&self.target), via }
+    }
+
     /// Lays the caller's headers over ours for the next attempt.
     pub fn set_headers(&mut self, headers: &Bound<'_, PyAny>) -> PyResult<()> {
-        let headers = all_headers(self.key.as_ref(), headers)?;
-        let Request { uri, body, .. } = &*self.request;
-        self.request = Arc::new(Request { uri: uri.clone(), headers, body: body.clone() });
+        let headers = all_headers(&self.base, headers, &self.over, self.key.as_ref())?;
+        self.request = Arc::new(Request { headers, ..Request::clone(&self.request) });
         Ok(())
     }
+}
+
+/// What one call of a client asks for.
+pub struct Asked<'a, 'py> {
+    /// How.
+    pub method: Method,
+    /// The whole URL.
+    pub url: &'a Bound<'py, PyAny>,
+    /// What to send as JSON; `None` for nothing at all.
+    pub payload: Option<&'a Bound<'py, PyAny>>,
+    /// The client's headers.
+    pub defaults: &'a HeaderMap,
+    /// The call's own, laid over those.
+    pub headers: &'a Bound<'py, PyAny>,
+    /// Sent on every attempt.
+    pub idempotency_key: &'a Bound<'py, PyAny>,
+    /// I/O timeouts and the size limit.
+    pub limits: Limits,
+    /// As for `route`.
+    pub proxy: &'a Bound<'py, PyAny>,
+    /// As for `route`.
+    pub ca_bundle: &'a Bound<'py, PyAny>,
 }
 
 /// The way to a target, checked before anything is sent, and which variable of the environment named the proxy.
@@ -115,21 +170,38 @@ pub fn route(
     Ok((Arc::new(route), variable))
 }
 
-/// Our headers with the caller's laid over them.
-fn all_headers(key: Option<&HeaderValue>, callers: &Bound<'_, PyAny>) -> PyResult<HeaderMap> {
-    let mut all = HeaderMap::with_capacity(8);
-    all.insert(CONTENT_TYPE, JSON);
-    all.insert(ACCEPT, ANYTHING);
-    all.insert(USER_AGENT, AGENT);
-    convert::headers(callers, &mut all)?;
-    if let Some(key) = key {
-        if all.contains_key(IDEMPOTENCY_KEY) {
-            let allowed = "given once, as this argument or as a header";
-            return Err(convert::config_error(callers.py(), "idempotency_key", "both", allowed));
-        }
-        all.insert(IDEMPOTENCY_KEY, key.clone());
+fn our_headers(has_body: bool) -> HeaderMap {
+    let mut ours = HeaderMap::with_capacity(8);
+    if has_body {
+        ours.insert(CONTENT_TYPE, JSON);
     }
+    ours.insert(ACCEPT, ANYTHING);
+    ours.insert(USER_AGENT, AGENT);
+    ours
+}
+
+/// The caller's headers laid over the first, and the last over them.
+fn all_headers(
+    base: &HeaderMap,
+    callers: &Bound<'_, PyAny>,
+    over: &HeaderMap,
+    key: Option<&HeaderValue>,
+) -> PyResult<HeaderMap> {
+    let mut all = base.clone();
+    convert::headers(callers, &mut all)?;
+    convert::lay(over, &mut all);
+    add_key(callers.py(), &mut all, key)?;
     Ok(all)
+}
+
+fn add_key(py: Python<'_>, all: &mut HeaderMap, key: Option<&HeaderValue>) -> PyResult<()> {
+    let Some(key) = key else { return Ok(()) };
+    if all.contains_key(IDEMPOTENCY_KEY) {
+        let allowed = "given once, as this argument or as a header";
+        return Err(convert::config_error(py, "idempotency_key", "both", allowed));
+    }
+    all.insert(IDEMPOTENCY_KEY, key.clone());
+    Ok(())
 }
 
 fn idempotency(key: &Bound<'_, PyAny>) -> PyResult<Option<HeaderValue>> {

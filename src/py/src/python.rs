@@ -79,8 +79,12 @@ imported! {
     watch_retried = "steadycall._watch"."retried";
     /// Tells `on_end`.
     watch_ended = "steadycall._watch"."ended";
-    /// The tokens an answer cost.
-    usage_tokens = "steadycall._usage"."tokens";
+    /// Tells the log and `on_event` of a circuit.
+    watch_circuit = "steadycall._watch"."circuit";
+    /// Tells `on_event` of a step.
+    watch_event = "steadycall._watch"."event";
+    /// The tokens that answers cost.
+    usage_total = "steadycall._usage"."total";
     /// `steadycall.Timeout`.
     timeout_class = "steadycall._time"."Timeout";
     /// `steadycall.Deadline`.

@@ -1,5 +1,6 @@
 //! The core's plain data as the frozen records of `steadycall._records`. Runs with the GIL held.
 
+use http::HeaderMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use steadycall_core::classify::Dialect;
@@ -51,6 +52,14 @@ pub fn attempt<'py>(py: Python<'py>, record: &AttemptRecord) -> PyResult<Bound<'
 pub fn attempts<'py>(py: Python<'py>, records: &[AttemptRecord]) -> PyResult<Bound<'py, PyTuple>> {
     let made: Vec<_> = records.iter().map(|record| attempt(py, record)).collect::<PyResult<_>>()?;
     PyTuple::new(py, made)
+}
+
+/// Name and value of each header, in latin-1 as `http.client` reads them.
+pub fn header_pairs<'py>(py: Python<'py>, headers: &HeaderMap) -> PyResult<Bound<'py, PyTuple>> {
+    let text = |value: &[u8]| -> String { value.iter().map(|byte| char::from(*byte)).collect() };
+    let pairs: Vec<(&str, String)> =
+        headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes()))).collect();
+    PyTuple::new(py, pairs)
 }
 
 /// A `Failure`.

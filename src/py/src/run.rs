@@ -18,6 +18,7 @@ use crate::account::Account;
 use crate::around::Around;
 use crate::errors;
 use crate::exit::Inside;
+use crate::gates::Passing;
 use crate::hooks::{Clock, Draws};
 use crate::policy::CheckedPolicy;
 use crate::records;
@@ -61,11 +62,13 @@ struct State {
     /// A layer below gave up on the last failure.
     given_up_below: bool,
     stop: Option<StopReason>,
+    /// Why a gate refused it.
+    barrier: Option<String>,
 }
 
 impl State {
     fn new(call: Call, draws: Draws) -> Self {
-        Self { call, draws, waiting: None, last: None, given_up_below: false, stop: None }
+        Self { call, draws, waiting: None, last: None, given_up_below: false, stop: None, barrier: None }
     }
 }
 
@@ -116,7 +119,8 @@ impl Run {
 
     /// Told of a failed attempt: seconds to wait before the next, or `None` when there is none.
     #[pyo3(signature = (
-        failure, *, request_id = None, received = 0, fully_sent = false, replays = 0, given_up_below = false
+        failure, *, request_id = None, received = 0, fully_sent = false, replays = 0, given_up_below = false,
+        passing = None
     ))]
     #[allow(clippy::too_many_arguments)] // keywords, in Python
     fn failed(
@@ -127,6 +131,7 @@ impl Run {
         fully_sent: bool,
         replays: u32,
         given_up_below: bool,
+        passing: Option<&Bound<'_, Passing>>,
     ) -> PyResult<Option<f64>> {
         let py = failure.py();
         let failure = records::read_failure(failure)?;
@@ -150,7 +155,14 @@ impl Run {
             state.given_up_below = given_up_below;
             state.call.observe_budget(self.around.left(py)?);
             let State { call, draws, .. } = &mut *state;
-            match draws.lend(py, |draw| call.next(draw, now))? {
+            let step = match passing {
+                Some(passing) => {
+                    let mut around = passing.get().around();
+                    draws.lend(py, |draw| call.next_within(&mut around, draw, now))?
+                }
+                None => draws.lend(py, |draw| call.next(draw, now))?,
+            };
+            match step {
                 Step::Wait { seconds } => {
                     state.waiting = Some((seconds, now));
                     Ok(Some(seconds))
@@ -163,6 +175,32 @@ impl Run {
                     Err(PyRuntimeError::new_err("no attempt is under way"))
                 }
             }
+        })
+    }
+
+    /// Told that the attempt was let through only now, from when it counts.
+    fn admitted(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |state| {
+            let until = state.call.admitted(self.clock.now(py)?);
+            self.bounds.lock().unwrap_or_else(PoisonError::into_inner).until = until;
+            Ok(())
+        })
+    }
+
+    /// Told that a gate refused the attempt, which was paid for: why the run ends, and in words.
+    fn barred(&self, py: Python<'_>, stop: &str, why: String) -> PyResult<()> {
+        self.around.refund(py)?;
+        self.with(py, |state| {
+            let stop = match stop {
+                "breaker_open" => StopReason::BreakerOpen,
+                "queue_full" => StopReason::QueueFull,
+                "deadline" => StopReason::Deadline(Stage::Queue),
+                "hint_too_long" => StopReason::HintTooLong,
+                _ => StopReason::NotRetryable,
+            };
+            state.call.refused_for(stop);
+            (state.stop, state.barrier) = (Some(stop), Some(why));
+            Ok(())
         })
     }
 
@@ -232,6 +270,14 @@ impl Run {
         self.account.spend(|| self.around.spend(py))
     }
 
+    /// Gives a request of a layer below back, which was not made after all.
+    fn refund(&self, py: Python<'_>) -> PyResult<()> {
+        if self.ended.load(Ordering::Relaxed) {
+            return self.around.refund(py);
+        }
+        self.account.refund(|| self.around.refund(py))
+    }
+
     /// Requests left here and around; `None` when nothing limits them.
     fn left(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         let around = self.around.left(py)?;
@@ -282,6 +328,9 @@ impl Run {
     fn why(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |state| {
             let stop = state.stop.unwrap_or(StopReason::NotRetryable);
+            if let Some(why) = &state.barrier {
+                return Ok(errors::after(state.call.records().len(), why));
+            }
             Ok(match (stop, state.given_up_below) {
                 (StopReason::NotRetryable, true) => {
                     errors::after(state.call.records().len(), "a layer below gave up on it")

@@ -21,11 +21,12 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use steadycall_net::clock;
 use steadycall_net::lane::Lane;
-use steadycall_net::transport::{Limits, Outcome, Request, Route};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
 use crate::bridge::Bridge;
+use crate::hooks::Entrance;
+use crate::job::{Done, Job};
 use crate::{errors, python};
 
 /// Ctrl-C is looked for this often while a call waits for the network.
@@ -43,6 +44,8 @@ pub struct Process {
     shared: OnceLock<io::Result<Background>>,
     /// Completion queues of event loops, by the loop's address; see `bridge`.
     pub bridges: Mutex<HashMap<usize, Py<Bridge>>>,
+    /// The gates of the clients in use, by the client's number; see `gates`.
+    pub entrances: Mutex<HashMap<u64, Arc<Entrance>>>,
 }
 
 struct Blocking {
@@ -56,17 +59,6 @@ pub struct Background {
     pub runtime: Runtime,
     /// Its connections.
     pub lane: Lane,
-}
-
-/// One attempt, ready to be made.
-#[derive(Clone)]
-pub struct Sending {
-    /// Which client.
-    pub route: Arc<Route>,
-    /// What to send.
-    pub request: Arc<Request>,
-    /// How long it may take and how much it may bring.
-    pub limits: Limits,
 }
 
 impl Process {
@@ -84,6 +76,7 @@ impl Process {
                 crowd: AtomicUsize::new(0),
                 shared: OnceLock::new(),
                 bridges: Mutex::default(),
+                entrances: Mutex::default(),
             }));
             if CURRENT.compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: nobody else has seen `fresh`: the exchange that would have published it failed.
@@ -144,39 +137,33 @@ impl Drop for InCrowd<'_> {
     }
 }
 
-/// Makes one attempt while the calling thread waits.
+/// Does one job, an attempt above all, while the calling thread waits.
 ///
 /// Called with the GIL held; releases it while the network works and takes it every 50 ms on the main thread to let
 /// signal handlers run. When one raises (Ctrl-C), the attempt is dropped, its socket closed, and the exception passed
 /// on. `stop` ends it from another thread. A panic in the core comes out as an `Error` that says it is our fault.
-pub fn block_on(py: Python<'_>, sending: &Sending, stop: &Arc<Notify>) -> PyResult<Option<Outcome>> {
+pub fn block_on(py: Python<'_>, job: Job, stop: &Arc<Notify>) -> PyResult<Option<Done>> {
     let process = Process::current();
     let poll_signals = on_main_thread(py)?;
     py.detach(|| {
         let alone = process.crowd.fetch_add(1, Ordering::Relaxed) == 0;
         let _in_crowd = InCrowd(&process.crowd);
         if alone {
-            process.attempt_here(sending, stop, poll_signals)
+            process.work_here(job, stop, poll_signals)
         } else {
-            process.attempt_elsewhere(sending, stop, poll_signals)
+            process.work_elsewhere(job, stop, poll_signals)
         }
     })
 }
 
 impl Process {
     /// Drives a runtime of the pool on this thread.
-    fn attempt_here(
-        &self,
-        sending: &Sending,
-        stop: &Notify,
-        poll_signals: bool,
-    ) -> PyResult<Option<Outcome>> {
+    fn work_here(&self, job: Job, stop: &Notify, poll_signals: bool) -> PyResult<Option<Done>> {
         let blocking = self.check_out()?;
         let Blocking { runtime, lane } = &blocking;
-        let attempt = lane.attempt(&sending.route, &sending.request, &sending.limits);
-        let ended = drive(runtime, poll_signals, stop, attempt);
+        let ended = drive(runtime, poll_signals, stop, job.run(lane));
         // A dropped request's connection is closed by its runtime's next turn, which might never come.
-        if matches!(&ended, Ok(Some(Outcome { result: Ok(_), .. }))) {
+        if matches!(&ended, Ok(Some(done)) if done.is_clean()) {
             self.give_back(blocking);
         } else {
             blocking.end();
@@ -184,20 +171,15 @@ impl Process {
         ended
     }
 
-    /// Has the background thread make it, and waits.
-    fn attempt_elsewhere(
-        &self,
-        sending: &Sending,
-        stop: &Arc<Notify>,
-        poll_signals: bool,
-    ) -> PyResult<Option<Outcome>> {
+    /// Has the background thread do it, and waits.
+    fn work_elsewhere(&self, job: Job, stop: &Arc<Notify>, poll_signals: bool) -> PyResult<Option<Done>> {
         let Background { runtime, lane } = self.background()?;
-        let (sending, stop, lane) = (sending.clone(), Arc::clone(stop), lane.clone());
+        let (stop, lane) = (Arc::clone(stop), lane.clone());
         let (tell, told) = mpsc::sync_channel(1);
         let task = runtime.spawn(async move {
             let ended = tokio::select! {
                 biased;
-                outcome = lane.attempt(&sending.route, &sending.request, &sending.limits) => Some(outcome),
+                done = job.run(&lane) => Some(done),
                 () = stop.notified() => None,
             };
             // Nobody waits any more when Ctrl-C has ended the call.

@@ -107,7 +107,12 @@ pub fn to_url(url: &str, body: &str) -> Request {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("authorization", HeaderValue::from_static("Bearer secret"));
-    Request { uri: url.parse().unwrap(), headers, body: Bytes::copy_from_slice(body.as_bytes()) }
+    Request {
+        method: http::Method::POST,
+        uri: url.parse().unwrap(),
+        headers,
+        body: Bytes::copy_from_slice(body.as_bytes()),
+    }
 }
 
 pub fn ms(n: u64) -> Duration {
