@@ -449,7 +449,12 @@ def test_threads_share_the_slots_of_one_client():
 def test_a_deadline_that_passes_in_the_queue_says_so(clients):
     with FakeServer(openai.ok().replace(never=True)) as server:
         client = clients.make(server.url, concurrency=ConcurrencyLimit(1, queue=1))
-        blocker = threading.Thread(target=lambda: pytest.raises(Exception, client.call, PATH, PAYLOAD, deadline=1.0))
+
+        def block():
+            with pytest.raises(steadycall.DeadlineExceeded):
+                client.call(PATH, PAYLOAD, deadline=1.0)
+
+        blocker = threading.Thread(target=block)
         blocker.start()
         server.wait_for(lambda s: s.in_flight == 1)
         with pytest.raises(steadycall.DeadlineExceeded) as late:
@@ -488,7 +493,7 @@ def test_a_setting_that_makes_no_sense_is_named(settings, field):
         (lambda: ConcurrencyLimit(0), "max"),
         (lambda: ConcurrencyLimit(5, queue=-1), "queue"),
         (lambda: ConcurrencyLimit(5, adaptive_from=6), "adaptive_from"),
-        (lambda: RateLimit(), "requests_per_minute"),
+        (RateLimit, "requests_per_minute"),
         (lambda: RateLimit(requests_per_minute=0), "requests_per_minute"),
         (lambda: RateLimit(tokens_per_minute=5, oversized="maybe"), "oversized"),
         (lambda: TokenBudget(0), "per_day"),

@@ -237,7 +237,7 @@ impl Call {
             self.state = State::Over(End::Answered);
             return;
         };
-        if is_silence(failure.reason) && report.fully_sent {
+        if failure.reason.is_silence() && report.fully_sent {
             // The model may still be working on it: each further attempt may be billed once more.
             self.allowed = self.allowed.min(self.in_round.saturating_add(1));
         }
@@ -364,7 +364,7 @@ impl Call {
     }
 
     fn may_retry(&self, failure: &Failure) -> bool {
-        let transport = is_transport(failure.reason);
+        let transport = failure.reason.is_transport();
         let switched_off = transport && !self.policy.retry_transport;
         let too_risky = transport && failure.sent == Sent::Maybe && !self.policy.retry_maybe_processed;
         failure.retryable && !switched_off && !too_risky
@@ -375,32 +375,4 @@ impl Call {
         self.state = State::Over(end);
         Step::Finish(end)
     }
-}
-
-/// Whether the time ran out while the model may have been working.
-fn is_silence(reason: Reason) -> bool {
-    matches!(reason, Reason::ReadTimeout | Reason::AttemptTimeout)
-}
-
-/// Whether no whole answer came, so that the transport is at fault and not the provider's word.
-fn is_transport(reason: Reason) -> bool {
-    use Reason::*;
-    matches!(
-        reason,
-        ConnectFailed
-            | ConnectTimeout
-            | WriteTimeout
-            | ReadTimeout
-            | AttemptTimeout
-            | PoolTimeout
-            | TimedOut
-            | ConnectionLost
-            | CertificateRejected
-            | TlsFailed
-            | ProxyRefused
-            | ProxyFailed
-            | NotHttp
-            | BodyCorrupt
-            | Truncated
-    )
 }

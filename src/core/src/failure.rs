@@ -88,6 +88,36 @@ impl Failure {
     }
 }
 
+impl Reason {
+    /// Whether the time ran out while the model may have been working.
+    pub const fn is_silence(self) -> bool {
+        matches!(self, Self::ReadTimeout | Self::AttemptTimeout)
+    }
+
+    /// Whether no whole answer came, so that the transport is at fault and not the provider's word.
+    pub const fn is_transport(self) -> bool {
+        use Reason::*;
+        matches!(
+            self,
+            ConnectFailed
+                | ConnectTimeout
+                | WriteTimeout
+                | ReadTimeout
+                | AttemptTimeout
+                | PoolTimeout
+                | TimedOut
+                | ConnectionLost
+                | CertificateRejected
+                | TlsFailed
+                | ProxyRefused
+                | ProxyFailed
+                | NotHttp
+                | BodyCorrupt
+                | Truncated
+        )
+    }
+}
+
 /// Writes the enum and its three views from one table, so that no reason can lack a name or a sentence.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident $kind:ident $name:literal $sentence:literal;)+) => {

@@ -22,9 +22,9 @@ use tokio::task::AbortHandle;
 
 use crate::exchange::Exchange;
 use crate::exit::Inside;
-use crate::gates::Passing;
 use crate::http_call::HttpCall;
 use crate::job::Done;
+use crate::passing::Passing;
 use crate::runtime::Process;
 use crate::{convert, errors, exit, python};
 

@@ -17,11 +17,12 @@ use crate::exit::Inside;
 use crate::gates::Gates;
 use crate::hooks::{Clock, Draws};
 use crate::http_call::{HttpCall, Steps};
+use crate::membership::Client;
 use crate::options::{Asked, Options};
 use crate::policy::CheckedPolicy;
 use crate::python::{self, name};
 use crate::telling::Telling;
-use crate::work::{Client, Work};
+use crate::work::Work;
 use crate::{convert, errors};
 
 /// What all calls of a client share. Made by `Client` and `AsyncClient`; not for users.

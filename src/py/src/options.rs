@@ -13,7 +13,8 @@ use pyo3::types::PyString;
 use steadycall_net::transport::{Limits, Request, Route, SetupError, Url, Via};
 use steadycall_net::{lane, proxy, url};
 
-use crate::errors::{self, Elsewhere, Target, Whither};
+use crate::ending::{Elsewhere, Target, Whither};
+use crate::errors;
 use crate::{convert, json};
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("steadycall/", env!("CARGO_PKG_VERSION")));

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use steadycall_core::breaker::State;
 use steadycall_core::classify::Dialect;
 use steadycall_core::event::AttemptRecord;
 use steadycall_core::failure::{Failure, Kind, Reason, Sent};
@@ -112,4 +113,15 @@ pub fn read_failure(given: &Bound<'_, PyAny>) -> PyResult<Failure> {
         reason: Reason::from_sentence(&text("reason")?).unwrap_or(Reason::ToldByCaller),
         dialect: Dialect::from_name(&text("dialect")?).unwrap_or_default(),
     })
+}
+
+/// The user's word for a circuit's state.
+pub const fn state_name(state: State) -> &'static str {
+    match state {
+        State::Closed => "closed",
+        State::Open(_) => "open",
+        State::HalfOpen { .. } => "half_open",
+        State::ForcedOpen => "forced_open",
+        State::ForcedClosed => "forced_closed",
+    }
 }

@@ -18,10 +18,10 @@ use crate::account::Account;
 use crate::around::Around;
 use crate::errors;
 use crate::exit::Inside;
-use crate::gates::Passing;
 use crate::hooks::{Clock, Draws};
+use crate::passing::Passing;
 use crate::policy::CheckedPolicy;
-use crate::records;
+use crate::{records, words};
 
 /// Attempts under way, and a layer around what happens within them. Made by the fronts; not for users.
 #[pyclass(frozen, module = "steadycall._native")]
@@ -329,13 +329,13 @@ impl Run {
         self.with(py, |state| {
             let stop = state.stop.unwrap_or(StopReason::NotRetryable);
             if let Some(why) = &state.barrier {
-                return Ok(errors::after(state.call.records().len(), why));
+                return Ok(words::after(state.call.records().len(), why));
             }
             Ok(match (stop, state.given_up_below) {
                 (StopReason::NotRetryable, true) => {
-                    errors::after(state.call.records().len(), "a layer below gave up on it")
+                    words::after(state.call.records().len(), "a layer below gave up on it")
                 }
-                _ => errors::stopped(&state.call, stop, state.last.as_ref()),
+                _ => words::stopped(&state.call, stop, state.last.as_ref()),
             })
         })
     }

@@ -2,27 +2,24 @@
 //!
 //! Every method runs with the GIL held and sends nothing.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
-use steadycall_core::bucket::Ask;
 use steadycall_core::call::{Call, Report, Step, StopReason};
 use steadycall_core::failure::{Failure, Kind};
-use steadycall_core::passage::{self, Keys, Refusal};
+use steadycall_core::passage::{self, Refusal};
 use steadycall_core::remaining::{Remaining, remaining};
-use steadycall_core::time::{Moment, seconds};
-use steadycall_core::{classify, estimate, model, usage};
-use steadycall_net::clock::{self, Duration};
+use steadycall_core::time::Moment;
+use steadycall_core::{classify, usage};
 use steadycall_net::doorway::Pass;
-use steadycall_net::transport::{Answer, Fault, Outcome, Request};
+use steadycall_net::transport::{Answer, Fault, Outcome};
 
-use crate::errors::{self, Last};
-use crate::gates::Gates;
-use crate::hooks::{Clock, Draws, Entrance};
+use crate::ending::Last;
+use crate::errors;
+use crate::hooks::{Clock, Draws};
 use crate::job::Done;
-use crate::json;
+use crate::judging::{self, Judged};
+use crate::membership::Client;
 use crate::options::Options;
 use crate::reply::{Answered, request_id};
 use crate::secrets::Secrets;
@@ -48,72 +45,12 @@ pub struct Work {
     spoilt: Vec<Py<PyAny>>,
 }
 
-/// What a call of a client has beside.
-pub struct Client {
-    pub gates: Py<Gates>,
-    pub entrance: Arc<Entrance>,
-    /// Tokens the caller says it will cost.
-    pub tokens: Option<u64>,
-    /// What tells it apart beside host, model and credential.
-    pub partition: String,
-    /// From the payload, when it names one and the path does not.
-    pub model: Option<String>,
-    /// On its way through the gates, or through.
-    pub pass: Option<Pass>,
-    /// Whether it is through.
-    pub inside: bool,
-    /// A wait before a gate that the front does, in seconds.
-    pub gate_wait: Option<f64>,
-    /// Who is told.
-    pub telling: Option<Telling>,
-    /// Of the attempt under way.
-    keys: Option<Keys>,
-    /// Which gate refused it.
-    barrier: Option<Refusal>,
-}
-
-impl Client {
-    /// The model its attempt is for.
-    pub fn model_of_keys(&self) -> Option<&str> {
-        self.keys.as_ref().and_then(|keys| keys.circuit.split_once(' ')).map(|(_, model)| model)
-    }
-
-    /// Before its first attempt.
-    pub fn new(
-        (gates, entrance): (Py<Gates>, Arc<Entrance>),
-        tokens: Option<u64>,
-        partition: String,
-        model: Option<String>,
-        telling: Option<Telling>,
-    ) -> Self {
-        Self {
-            gates,
-            entrance,
-            tokens,
-            partition,
-            model,
-            pass: None,
-            inside: false,
-            gate_wait: None,
-            telling,
-            keys: None,
-            barrier: None,
-        }
-    }
-}
-
 /// A good answer, given to the caller or still to be validated.
 struct Good {
     answer: Answer,
     json: Py<PyAny>,
     report: Report,
     cut_short: bool,
-}
-
-/// What an answer was found to be.
-enum Judged {
-    Answer(Py<PyAny>),
-    Failed(Failure, Option<PyErr>),
 }
 
 impl Work {
@@ -156,7 +93,9 @@ impl Work {
             self.call.admitted(admitted);
         }
         let judged = match &found {
-            Ok(answer) => self.judge(py, answer)?,
+            Ok(answer) => {
+                judging::judge(py, &self.options, self.call.policy().retry_status.as_ref(), answer)?
+            }
             Err(fault) => Judged::Failed(Failure::transport(fault.reason, fault.sent), None),
         };
         let mut report = Report {
@@ -288,7 +227,7 @@ impl Work {
     pub fn approach(&mut self, py: Python<'_>) -> PyResult<()> {
         let now = self.clock.now(py)?;
         let (ask, keys) = match &self.client {
-            Some(client) => (self.ask(client), self.keys(client)),
+            Some(client) => (client.ask(&self.call, &self.options), client.keys_for(&self.options)),
             None => return Ok(()),
         };
         if let Some(client) = &mut self.client {
@@ -297,23 +236,6 @@ impl Work {
             client.telling.iter_mut().for_each(|telling| telling.approaches(now));
         }
         Ok(())
-    }
-
-    fn ask(&self, client: &Client) -> Ask {
-        let tokens = match client.tokens {
-            Some(tokens) => tokens,
-            None if client.gates.get().counts_tokens() => estimate::tokens(&self.options.request.body),
-            None => 0,
-        };
-        let max_pause = seconds(self.call.policy().max_wait).unwrap_or(Duration::MAX);
-        Ask { tokens, deadline: self.call.deadline(), max_pause }
-    }
-
-    fn keys(&self, client: &Client) -> Keys {
-        let request = &self.options.request;
-        let named = model::in_path(request.uri.path()).or(client.model.as_deref());
-        let model = named.map_or_else(|| model::in_body(&request.body).unwrap_or_default(), Cow::Borrowed);
-        Keys::new(&self.options.target.host, &model, &credential(request), &client.partition)
     }
 
     /// Takes the pass to do something with it, and whether it is through; put back by `hold` or `wait_with`.
@@ -372,7 +294,7 @@ impl Work {
         let left = match answer {
             Some(answer) if gates.reads_remaining() => {
                 let dialect = classify::Dialect::of_url(&self.options.target.url);
-                with_pairs(answer, |pairs| remaining(pairs, dialect))
+                judging::with_pairs(answer, |pairs| remaining(pairs, dialect))
             }
             _ => Remaining::default(),
         };
@@ -405,75 +327,5 @@ impl Work {
         }
         self.rerouting = false;
         self.call.reroute();
-    }
-}
-
-// Judging.
-
-impl Work {
-    fn judge(&self, py: Python<'_>, answer: &Answer) -> PyResult<Judged> {
-        if asks_only(&self.options.request) && (200..300).contains(&answer.status) {
-            // A record that was asked for may tell of a failure long past, and need not be JSON.
-            return Ok(Judged::Answer(
-                json::read(py, &answer.body).map_or_else(|_| py.None(), Bound::unbind),
-            ));
-        }
-        let content_type = answer.headers.get(http::header::CONTENT_TYPE).map(|value| value.as_bytes());
-        let read = |failure: &dyn Fn() -> Failure| match json::read(py, &answer.body) {
-            Ok(value) => Ok(Judged::Answer(value.unbind())),
-            Err(error)
-                if error.is_instance_of::<PyValueError>(py)
-                    || error.is_instance_of::<PyRecursionError>(py) =>
-            {
-                Ok(Judged::Failed(failure(), Some(error)))
-            }
-            Err(error) => Err(error),
-        };
-        if classify::surely_good(answer.status, content_type, &answer.body) {
-            return read(&|| self.with_facts(answer, classify::unreadable));
-        }
-        match self.with_facts(answer, |facts| {
-            classify::classify_with(facts, self.call.policy().retry_status.as_ref())
-        }) {
-            Some(failure) => Ok(Judged::Failed(failure, None)),
-            None => read(&|| self.with_facts(answer, classify::unreadable)),
-        }
-    }
-
-    fn with_facts<T>(&self, answer: &Answer, look: impl FnOnce(&classify::Answer<'_>) -> T) -> T {
-        with_pairs(answer, |headers| {
-            look(&classify::Answer {
-                status: answer.status,
-                headers,
-                body: &answer.body,
-                url: Some(&self.options.target.url),
-                now: clock::wall(),
-                dialect: None,
-            })
-        })
-    }
-}
-
-fn with_pairs<T>(answer: &Answer, look: impl FnOnce(&[(&str, &[u8])]) -> T) -> T {
-    let pairs: Vec<(&str, &[u8])> =
-        answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    look(&pairs)
-}
-
-/// Whether a request asks for what is there, and makes nothing.
-fn asks_only(request: &Request) -> bool {
-    request.method != http::Method::POST
-}
-
-/// Headers that carry the key which a provider keeps limits by.
-const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
-
-/// The credential of a request: its header, or the query of its URL, where Gemini takes a key.
-fn credential(request: &Request) -> Cow<'_, [u8]> {
-    let found = CREDENTIALS.iter().find_map(|name| request.headers.get(*name));
-    match (found, request.uri.query()) {
-        (Some(value), _) => Cow::Borrowed(value.as_bytes()),
-        (None, Some(query)) => Cow::Borrowed(query.as_bytes()),
-        (None, None) => Cow::Borrowed(b""),
     }
 }

@@ -1,0 +1,263 @@
+"""What ``Client`` and ``AsyncClient`` have in common: their settings, and the loop of one call.
+
+The core decides on attempts and on who may go; the native call waits, sends and judges. Here is what only Python can
+do: ask for headers, sleep, validate, and turn to the next route. Written once: the async front waits where the
+blocking one blocks.
+"""
+
+from __future__ import annotations
+
+from . import _usage, _watch  # noqa: F401  # for the native call: nothing is loaded during one
+from ._call import MAX_RESPONSE_BYTES
+from ._circuits import Circuit, circuits
+from ._errors import CallError, Closed, ConfigError
+from ._front import Blocking
+from ._hooks import draws
+from ._judge import asked, judge_validator, verdict
+from ._kinds import FailureKind
+from ._limits import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryBudget, TokenBudget
+from ._native import PENDING, Caller, Gates, HttpCall
+from ._operation import BoundPolicy
+from ._policy import Policy
+from ._reply import Reply
+from ._route import Route
+from ._scope import around
+from ._time import read_clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+    from typing import Any, Self
+
+    from ._call import Headers
+    from ._hooks import Rng, Sleep
+    from ._records import AttemptRecord, CallRecord, Event
+    from ._time import Clock, Seconds, Timeout
+
+    MakeHeaders = Callable[[], Headers]
+
+_LIMITS: dict[str, type] = {
+    "concurrency": ConcurrencyLimit,
+    "rate": RateLimit,
+    "token_budget": TokenBudget,
+    "breaker": CircuitBreaker,
+    "retry_budget": RetryBudget,
+}
+
+
+class Base:
+    _front_class: type[Blocking] = Blocking
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        policy: Policy | BoundPolicy | None = None,
+        concurrency: ConcurrencyLimit | int | None = None,
+        rate: RateLimit | None = None,
+        token_budget: TokenBudget | None = None,
+        breaker: CircuitBreaker | None = None,
+        retry_budget: RetryBudget | None = RetryBudget(),  # noqa: B008 - a frozen value
+        timeout: Seconds | Timeout | None = 30.0,
+        headers: Headers | MakeHeaders | None = None,
+        fallback: Sequence[Route] = (),
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        proxy: str | None = None,
+        ca_bundle: str | PathLike[str] | None = None,
+        on_retry: Callable[[AttemptRecord], Any] | None = None,
+        on_end: Callable[[CallRecord], Any] | None = None,
+        on_event: Callable[[Event], Any] | None = None,
+        sleep: Sleep | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        _gates: Gates | None = None,
+    ) -> None:
+        self._settings = {name: value for name, value in locals().items() if name not in ("self", "_gates")}
+        self._closed = False
+        bound = policy if isinstance(policy, BoundPolicy) else None
+        if policy is not None and not isinstance(policy, (Policy, BoundPolicy)):
+            raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, or None")
+        plain = bound.policy if bound is not None else policy or Policy(hint_jitter=0.1)
+        hooks: dict[str, Any] = {} if bound is None else bound.hooks()
+        self.policy: Policy = plain  # type: ignore[assignment]  # a bound one was unpacked
+        """How failures are retried."""
+        self._validate = hooks.get("validate")
+        sleep = hooks.get("sleep") if sleep is None else sleep
+        clock = hooks.get("clock") if clock is None else clock
+        rng = hooks.get("rng") if rng is None else rng
+        now = None if clock is None else read_clock(clock)
+        if isinstance(concurrency, int) and not isinstance(concurrency, bool):
+            concurrency = ConcurrencyLimit(concurrency)
+        limits = {"concurrency": concurrency, "rate": rate, "token_budget": token_budget, "breaker": breaker}
+        self._gates = _gates or Gates(read_limits(limits | {"retry_budget": retry_budget}), self.policy._checked, now)
+        self._front = self._front_class(sleep)
+        self._told_time = now is not None
+        self._routes = [Route(base_url, headers), *read_routes(fallback)]
+        self._callers = [
+            Caller(
+                *(self._gates, self.policy._checked, None if callable(made := self._headers(route)) else made),
+                *(timeout, max_response_bytes, proxy, ca_bundle),
+                hooks.get("on_retry") if on_retry is None else on_retry,
+                *(hooks.get("on_end") if on_end is None else on_end, on_event, None if rng is None else draws(rng)),
+            )
+            for route in self._routes
+        ]
+
+    def with_options(self, **changes: Any) -> Self:
+        """A client with other settings that shares this one's gates: its limits, its breaker and its budgets.
+
+        Args:
+            changes: what the class takes, but for the limits and ``clock``, which belong to the gates. ``policy`` may
+                be replaced; ``policy=client.policy.replace(tries=2)`` changes a field.
+
+        Raises:
+            ConfigError: a value that makes no sense, or one that belongs to the gates.
+        """
+        for name in (*_LIMITS, "clock"):
+            if name in changes:
+                raise ConfigError(
+                    name, repr(changes[name]), "left out: it belongs to the gates that both clients share"
+                )
+        other = type(self)(**{**self._settings, **changes}, _gates=self._gates)
+        other._closed = self._closed
+        return other
+
+    @property
+    def in_flight(self) -> int | None:
+        """Calls in flight; ``None`` where ``concurrency`` does not limit them."""
+        return self._gates.in_flight
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait to be let through."""
+        return self._gates.waiting
+
+    @property
+    def circuits(self) -> dict[tuple[str, str | None], str]:
+        """The state of every circuit used so far, by host and model; the model is ``None`` for the host's own."""
+        return circuits(self._gates)
+
+    def circuit(self, model: str | None = None, *, host: str | None = None) -> Circuit:
+        """One circuit, to look at, to force open or closed, and to release.
+
+        Args:
+            model: whose; ``None`` is the host's own, which counts faults of connections.
+            host: host and port; ``None`` is that of ``base_url``.
+
+        Raises:
+            ConfigError: the client has no breaker, or neither it nor the call names a host.
+        """
+        return Circuit(self._gates, self._routes[0].base_url, host, model)
+
+    def _headers(self, route: Route) -> Any:
+        """What a route sends: its own headers, over the client's where it leads to the same origin."""
+        home = self._routes[0]
+        if route is home or not route.is_at(home) or home.headers is None:
+            return route.headers
+        if route.headers is None:
+            return home.headers
+        raise ConfigError("fallback", "a route with headers to the client's own origin", "one without, or elsewhere")
+
+    def _begin(
+        self, number: int, method: str, path: str, payload: tuple[Any] | None, options: dict[str, Any], validates: bool
+    ) -> HttpCall:
+        """A call's request by one route."""
+        route = self._routes[number]
+        if number and payload is not None and route.transform is not None:
+            payload = (route.transform(payload[0]),)
+        if number and not route.is_at(self._routes[0]):
+            options = options | {"headers": None}  # they may hold the first provider's key
+        return self._callers[number].begin(
+            method,
+            route.url(path),
+            payload,
+            *(options[name] for name in ("deadline", "tokens", "partition", "idempotency_key", "headers")),
+            around(),
+            validates,
+            self._told_time or self._front.lends_sleep,
+        )
+
+    async def _call(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, **options: Any) -> Reply:
+        if self._closed:
+            raise Closed("this client was closed; make another one")
+        validate = self._validate if validate is None else validate
+        if validate is not None and not callable(validate):
+            raise ConfigError("validate", repr(validate), "a callable that takes the answer, or None")
+        one = self._begin(0, method, path, payload, options, validate is not None)
+        one.allow_routes(len(self._routes) - 1)
+        number = 0
+        make_headers = self._made(0)
+        try:
+            while True:
+                if make_headers is not None and one.begins:
+                    one.set_headers(await self._front.finished(make_headers()))
+                answer = await self._front.attempt(one)
+                if answer is not PENDING:
+                    value = answer if validate is None else await self._checked(one, validate, answer)
+                    if value is not PENDING:
+                        return Reply(one.answer(), value, self._routes[number])
+                elif self.policy.retry_if is not None and one.failed:
+                    one.reconsider(asked(self.policy.retry_if, one.failure, one.error()))
+                wait = one.decide()
+                if wait is not None:
+                    await self._front.pause(one, wait)
+                elif one.rerouting:
+                    number += 1
+                    one.reroute(self._begin(number, method, path, payload, options, validate is not None))
+                    make_headers = self._made(number)
+        except BaseException:
+            one.abort()
+            raise
+
+    def _made(self, number: int) -> Any:
+        """The callable that gives a route's headers, if one does."""
+        headers = self._headers(self._routes[number])
+        return headers if callable(headers) else None
+
+    async def _checked(self, one: HttpCall, validate: Any, answer: Any) -> Any:
+        """The answer after its validation, or ``PENDING`` when it failed and another may follow.
+
+        Raises:
+            Exception: the validator says that no other answer would do, or failed itself.
+        """
+        try:
+            value = verdict(answer, await self._front.finished(validate(answer)))
+        except (Exception, BaseExceptionGroup) as error:
+            judged = judge_validator(error)
+            one.reject(judged, error)
+            if judged.kind == FailureKind.VALIDATION:
+                return PENDING
+            raised = error
+        else:
+            one.accept(value)
+            return value
+        try:
+            one.decide()
+        except CallError as ended:
+            raised.add_note(f"steadycall: {ended.why}")
+        raise raised
+
+    def _close(self) -> None:
+        self._closed = True
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<{type(self).__name__} {state}: {self._routes[0]!r}>"
+
+
+def read_limits(limits: dict[str, Any]) -> list[Any]:
+    """The checked side of each limit that was given."""
+    for name, limit in limits.items():
+        if limit is not None and not isinstance(limit, _LIMITS[name]):
+            raise ConfigError(name, repr(limit), f"a {_LIMITS[name].__name__}, or None")
+    return [limit._checked for limit in limits.values() if limit is not None]
+
+
+def read_routes(fallback: Any) -> list[Route]:
+    """Other routes, checked."""
+    routes = list(fallback) if isinstance(fallback, (list, tuple)) else [fallback]
+    for route in routes:
+        if not isinstance(route, Route) or route.base_url is None:
+            raise ConfigError("fallback", repr(route), "a list of Route, each with a base_url")
+    return routes
