@@ -18,13 +18,13 @@ class Circuit:
     def __init__(self, gates: Gates, base_url: str | None, host: str | None, model: str | None) -> None:
         if not gates.has_breaker:
             raise ConfigError("breaker", "None", "a CircuitBreaker, where circuits are asked for")
-        if host is None and base_url is None:
-            raise ConfigError("host", "None", "given, where the client has no base_url")
-        if host is None and base_url is not None:
+        if host is None:
+            if base_url is None:
+                raise ConfigError("host", "None", "given, where the client has no base_url")
             scheme, name, port = origin(base_url)
             host = f"{name}" if port == (443 if scheme == "https" else 80) else f"{name}:{port}"
         self._gates = gates
-        self._key = host if model is None else f"{host} {model}"
+        self._key: str = host if model is None else f"{host} {model}"
 
     @property
     def state(self) -> str:
@@ -49,7 +49,7 @@ class Circuit:
         self._gates.hold(self._key, "released")
 
     def _found(self) -> tuple[str, float | None]:
-        return self._gates.circuits().get(str(self._key), ("closed", None))
+        return self._gates.circuits().get(self._key, ("closed", None))
 
     def __repr__(self) -> str:
         return f"<Circuit {self._key}: {self.state}>"

@@ -8,9 +8,11 @@ blocking one blocks.
 from __future__ import annotations
 
 from . import _usage, _watch  # noqa: F401  # for the native call: nothing is loaded during one
+from ._admission import Admission
 from ._call import MAX_RESPONSE_BYTES
 from ._circuits import Circuit, circuits
 from ._errors import CallError, Closed, ConfigError
+from ._fields import plain_seconds
 from ._front import Blocking
 from ._hooks import draws
 from ._judge import asked, judge_validator, verdict
@@ -87,6 +89,16 @@ class Base:
         clock = hooks.get("clock") if clock is None else clock
         rng = hooks.get("rng") if rng is None else rng
         now = None if clock is None else read_clock(clock)
+        on_retry = hooks.get("on_retry") if on_retry is None else on_retry
+        on_end = hooks.get("on_end") if on_end is None else on_end
+        self._hooks: dict[str, Any] = {
+            "sleep": sleep,
+            "clock": clock,
+            "rng": rng,
+            "on_retry": on_retry,
+            "on_end": on_end,
+        }
+        self._draw = None if rng is None else draws(rng)
         if isinstance(concurrency, int) and not isinstance(concurrency, bool):
             concurrency = ConcurrencyLimit(concurrency)
         limits = {"concurrency": concurrency, "rate": rate, "token_budget": token_budget, "breaker": breaker}
@@ -98,8 +110,7 @@ class Base:
             Caller(
                 *(self._gates, self.policy._checked, None if callable(made := self._headers(route)) else made),
                 *(timeout, max_response_bytes, proxy, ca_bundle),
-                hooks.get("on_retry") if on_retry is None else on_retry,
-                *(hooks.get("on_end") if on_end is None else on_end, on_event, None if rng is None else draws(rng)),
+                *(on_retry, on_end, on_event, self._draw),
             )
             for route in self._routes
         ]
@@ -172,7 +183,11 @@ class Base:
             method,
             route.url(path),
             payload,
-            *(options[name] for name in ("deadline", "tokens", "partition", "idempotency_key", "headers")),
+            options["deadline"],
+            options["tokens"],
+            options["partition"],
+            options["idempotency_key"],
+            options["headers"],
             around(),
             validates,
             self._told_time or self._front.lends_sleep,
@@ -197,7 +212,7 @@ class Base:
                     value = answer if validate is None else await self._checked(one, validate, answer)
                     if value is not PENDING:
                         return Reply(one.answer(), value, self._routes[number])
-                elif self.policy.retry_if is not None and one.failed:
+                elif self.policy.retry_if is not None and one.failed and one.failure is not None:
                     one.reconsider(asked(self.policy.retry_if, one.failure, one.error()))
                 wait = one.decide()
                 if wait is not None:
@@ -237,6 +252,21 @@ class Base:
         except CallError as ended:
             raised.add_note(f"steadycall: {ended.why}")
         raise raised
+
+    def _bound(self) -> BoundPolicy:
+        """The client's policy and hooks, for requests that others send."""
+        return self.policy.bind(**self._hooks)
+
+    def _admission(self, front: type[Blocking], sleep: Sleep | None = None) -> Admission:
+        """The client's gates, for the same."""
+        return Admission(
+            self._gates,
+            front(self._hooks["sleep"] if sleep is None else sleep),
+            told_time=self._told_time,
+            max_wait=plain_seconds(self.policy.max_wait),
+            draw=self._draw,
+            on_event=self._settings["on_event"],
+        )
 
     def _close(self) -> None:
         self._closed = True

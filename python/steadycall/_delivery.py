@@ -10,61 +10,44 @@ import time
 
 from . import _watch
 from ._carrier import WHOLE, Lost
-from ._errors import AttemptTimeout, DeadlineExceeded, HTTPStatusError, RequestBudgetSpent
+from ._errors import (
+    AttemptTimeout,
+    CircuitOpen,
+    DeadlineExceeded,
+    HTTPStatusError,
+    QueueFull,
+    Refused,
+    RequestBudgetSpent,
+)
 from ._family import ERRORS, LOST, family_of
 from ._finding import changed
+from ._found import REQUEST_IDS, Bad, Good, says_json, usage_of
 from ._kinds import StopReason
 from ._native import Run, StreamOpening, failure, gives_away, judge
 from ._records import Failure
 from ._scope import HERE
-from ._usage import tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._admission import Admission
     from ._carrier import Answer
-    from ._family import Family, Pairs
+    from ._family import Family
+    from ._native import Passing
     from ._operation import BoundPolicy
-
-    Shown = tuple[int, bytes] | None
-
-REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"apim-request-id", b"x-amzn-trace-id")
-
-
-class Good:
-    """An answer for the client: its head, what was read of it, and the rest."""
-
-    def __init__(self, answer: Answer, held: list[bytes], *, whole: bool) -> None:
-        self.answer = answer
-        self.held = held
-        self.whole = whole
-
-
-class Bad:
-    """A failed attempt, with what there is to show of it in the end."""
-
-    def __init__(
-        self,
-        judged: Failure,
-        *,
-        answer: Answer | None = None,
-        body: bytes = b"",
-        shown: Shown = None,
-        lost: Lost | None = None,
-    ) -> None:
-        self.judged = judged
-        self.answer = answer
-        self.body = body
-        self.shown = shown
-        self.lost = lost
 
 
 class Delivery:
     """One request, carried by ``carrier`` under a policy."""
 
-    def __init__(self, bound: BoundPolicy, carrier: Any, request: Any, *, hold: bool) -> None:
+    def __init__(
+        self, bound: BoundPolicy, carrier: Any, request: Any, *, hold: bool, admission: Admission | None = None
+    ) -> None:
         self.bound = bound
+        self.admission = admission
+        self.passing: Passing | None = None
+        """The way of the attempt under way through the gates of a client."""
         self.carrier = carrier
         self.request = request
         self.family: Family = family_of(request)
@@ -84,9 +67,15 @@ class Delivery:
             Exception: of the request's family and ours: no answer came, or no time or request was left.
         """
         outer = HERE.get()
-        run = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True)
+        gates = None if self.admission is None else self.admission.gates
+        run = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True, gates)
+        found: Good | Bad | None = None
         try:
+            if gates is not None:
+                gates.observe_call()
             while run.begin():
+                if self.admission is not None and not await self.admit(run, body):
+                    return self.gave_up(run, found, outer)
                 limit, left = run.timeout, run.deadline_left
                 # Read one after the other on a clock that goes on, so that what is left is the smaller.
                 self.cut_by_deadline = left is not None and limit is not None and left <= limit
@@ -95,13 +84,18 @@ class Delivery:
                 except Lost as lost:
                     found = Bad(lost.judged, lost=lost)
                 if isinstance(found, Good):
+                    if found.whole:
+                        self.told(None, found)
                     if self.answered(run, found):
                         return self.given(found)
                     await found.answer.close()
+                    self.left()
                     return self.gave_up(run, None, outer)
+                passing = self.told(found.judged, found)
                 judged = self.asked(found)
                 wait = run.failed(
                     judged,
+                    passing=passing,
                     request_id=self.request_id(found.answer),
                     received=len(found.body),
                     fully_sent=found.lost is not None and found.lost.fully_sent,
@@ -111,9 +105,43 @@ class Delivery:
                     return self.gave_up(run, found, outer)
                 _watch.retried(run.attempts[-1], self.host, judged.reason, self.bound._on_retry)
                 await self.carrier.pause(self.bound, run, wait)
-            return self.gave_up(run, None, outer)
+            return self.gave_up(run, found, outer)
+        except BaseException:
+            self.left()
+            raise
         finally:
             run.end()
+
+    # The gates
+
+    async def admit(self, run: Run, body: bytes) -> bool:
+        """Whether the gates let the attempt through."""
+        assert self.admission is not None
+        url = self.request.url
+        host = url.netloc.decode("ascii")
+        self.passing = await self.admission.admit(run, host, url.path, self.request.headers.raw, body)
+        return self.passing is not None
+
+    def told(self, judged: Failure | None, found: Good | Bad) -> Passing | None:
+        """Tell the gates what came of the attempt."""
+        passing, self.passing = self.passing, None
+        if passing is not None and self.admission is not None:
+            used = usage_of(found) if isinstance(found, Good) and self.admission.gates.counts_tokens else None
+            self.admission.record(
+                passing,
+                judged,
+                self.url,
+                cut_short=self.cut_by_deadline,
+                used=None if used is None else used["total_tokens"],
+                headers=None if found.answer is None else found.answer.headers,
+            )
+        return passing
+
+    def left(self) -> None:
+        """Give an attempt up of which nothing is to be said."""
+        passing, self.passing = self.passing, None
+        if passing is not None:
+            passing.give_up()
 
     # One attempt
 
@@ -240,7 +268,7 @@ class Delivery:
         stream = self.family.whole(b"".join(found.held))
         return self.family.response(answer.status, answer.headers, stream, answer.version), None
 
-    def gave_up(self, run: Run, found: Bad | None, outer: Any) -> tuple[Any, None]:
+    def gave_up(self, run: Run, found: Good | Bad | None, outer: Any) -> tuple[Any, None]:
         """The last real answer, marked so that no client starts again.
 
         Raises:
@@ -248,6 +276,8 @@ class Delivery:
         """
         stop = run.stop_reason
         _watch.settled(run, None, stop, self.bound._on_end)
+        if isinstance(found, Good):
+            found = None
         if found is not None and found.answer is not None and run.stage is None:
             return self.shown(found.answer, found, stop), None
         fields = self.bound._fields(run, self.host)
@@ -256,7 +286,8 @@ class Delivery:
             error = self.family.error(DeadlineExceeded, "TimeoutException", self.request, stage=run.stage, **fields)
             error.__cause__ = source
         elif found is None or found.lost is None:
-            error = self.family.error(RequestBudgetSpent, "TransportError", self.request, **fields)
+            refused = REFUSED.get(stop, Refused)
+            error = self.family.error(refused, "TransportError", self.request, **fields)
         elif found.lost.error is not None:
             error = found.lost.error
             error.add_note(f"steadycall: {run.why}.")
@@ -289,6 +320,14 @@ class Delivery:
         return self.family.response(status, headers + marks, self.family.whole(body), answer.version)
 
 
+REFUSED: dict[StopReason | None, type[Refused]] = {
+    StopReason.REQUEST_BUDGET: RequestBudgetSpent,
+    StopReason.BREAKER_OPEN: CircuitOpen,
+    StopReason.QUEUE_FULL: QueueFull,
+}
+"""What is raised when nothing was sent."""
+
+
 class Body:
     """The body of an answer that is given to the client as it comes: what was held back, then the rest."""
 
@@ -307,8 +346,9 @@ class Body:
             Exception: of the family and ours, when it breaks; nothing is retried any more.
         """
         try:
-            return await self.found.answer.read()
+            piece = await self.found.answer.read()
         except Lost as lost:
+            self.delivery.told(lost.judged, self.found)
             if lost.error is not None:
                 raise lost.error from None
             delivery, judged = self.delivery, lost.judged
@@ -320,29 +360,14 @@ class Body:
                 fields |= {"stage": "attempt", "stop_reason": StopReason.DEADLINE}
                 raise delivery.family.error(DeadlineExceeded, "TimeoutException", delivery.request, **fields) from None
             raise delivery.lost_error(lost, **fields) from None
+        if not piece:
+            self.delivery.told(None, self.found)
+        return piece
 
     async def close(self) -> None:
         """Give up what was not read."""
         await self.found.answer.close()
+        self.delivery.left()
 
 
 _CUT = failure("attempt_timeout", "maybe").reason
-
-
-def says_json(headers: Pairs) -> bool:
-    """Whether the content type is JSON, one document of it."""
-    found = next((value for name, value in headers if name.lower() == b"content-type"), b"").lower()
-    kind = found.partition(b";")[0].strip()
-    return kind == b"application/json" or (kind.endswith(b"+json") and kind != b"application/stream+json")
-
-
-def usage_of(found: Good) -> dict[str, int] | None:
-    """The tokens an answer says it cost."""
-    from ._native import _loads
-
-    if not found.whole:
-        return None
-    try:
-        return tokens(_loads(b"".join(found.held)))
-    except ValueError:
-        return None

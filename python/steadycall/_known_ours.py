@@ -42,6 +42,8 @@ def by_class(exc: Any) -> Finding:
     if judged is not None:
         return judged
     reason = REASONS[name]
+    if name == "Refused":
+        reason = REFUSED.get(exc.kind, reason)
     if name == "TLSError" and exc.kind == "permanent":
         reason = "certificate_rejected"
     if name == "AttemptTimeout":
@@ -57,8 +59,14 @@ REASONS = {
     "AttemptTimeout": "attempt_timeout",
     "TransportError": "connection_lost",
     "DeadlineExceeded": "timed_out",
+    "QueueFull": "pool_timeout",
+    "RequestBudgetSpent": "function_failed",
+    "Refused": "function_failed",
     "CallError": "function_failed",
 }
+
+REFUSED = {"rate_limited": "rate_limited", "permanent": "quota_spent"}
+"""Of a gate of a client, by its kind."""
 
 OURS: Table = {
     "CircuitOpen": of_breaker,

@@ -311,6 +311,7 @@ class BoundPolicy:
         else:
             reason = "" if last is None else f"{last.reason} "
         attempts = run.attempts
+        hint = None if last is None or last.hint is None else last.hint.seconds
         return {
             "why": f"{name}: {reason}{run.why}.",
             "failure": last,
@@ -319,7 +320,7 @@ class BoundPolicy:
             "provider_code": None if last is None else last.provider_code,
             "attempts": attempts,
             "elapsed": run.elapsed,
-            "retry_after": None if last is None or last.hint is None else last.hint.seconds,
+            "retry_after": hint if run.barrier_wait is None else run.barrier_wait,
             "request_id": attempts[-1].request_id if attempts else None,
             "sent": run.sent,
         }

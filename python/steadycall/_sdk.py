@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
+    from ._client_base import Base
     from ._operation import BoundPolicy
     from ._policy import Policy
 
@@ -23,7 +24,7 @@ _GENERATED = ("SyncAPIClient", "AsyncAPIClient")
 KNOWN = "a client of openai, anthropic, groq, google-genai (genai.Client) or mistralai"
 
 
-def wrap(client: Client, policy: Policy | BoundPolicy | None = None, **options: Any) -> Client:
+def wrap(client: Client, policy: Policy | BoundPolicy | Base | None = None, **options: Any) -> Client:
     """A copy of an SDK's client whose requests are retried by a policy, and by nothing else.
 
     Keys, base URL, headers and timeouts are the client's own. Its HTTP client is not: proxies, certificates and hooks
@@ -32,7 +33,8 @@ def wrap(client: Client, policy: Policy | BoundPolicy | None = None, **options: 
     Args:
         client: of openai, anthropic or groq, sync or async, with their variants for other clouds; a ``Client`` of
             google-genai (both of its sides are wrapped); a ``Mistral`` of mistralai (likewise).
-        policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy.
+        policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy. A steadycall ``Client`` or
+            ``AsyncClient`` puts the SDK behind its gates.
         options: as for ``Transport``.
 
     Returns:

@@ -9,8 +9,10 @@ import time
 import warnings
 
 from ._carrier import AsyncInner, AsyncPool, Inner, Pool, finish
+from ._client_base import Base
 from ._delivery import Delivery
 from ._errors import ConfigError
+from ._front import Awaiting, Blocking
 from ._retry import bind
 
 TYPE_CHECKING = False
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any, Self
 
+    from ._admission import Admission
     from ._delivery import Body
     from ._hooks import Rng, Sleep
     from ._operation import BoundPolicy
@@ -38,10 +41,11 @@ class _Base:
     _pool: type[Pool] = Pool
     _inner: type[Inner] = Inner
     _method = "handle_request"
+    _front: type[Blocking] = Blocking
 
     def __init__(
         self,
-        policy: Policy | BoundPolicy | None = None,
+        policy: Policy | BoundPolicy | Base | None = None,
         *,
         inner: Any = None,
         hold_preamble: bool = True,
@@ -54,7 +58,15 @@ class _Base:
         on_end: Callable[[CallRecord], Any] | None = None,
     ) -> None:
         given = {"sleep": sleep, "clock": clock, "rng": rng, "on_retry": on_retry, "on_end": on_end}
-        self._bound = bind(policy, {name: value for name, value in given.items() if value is not None})
+        hooks = {name: value for name, value in given.items() if value is not None}
+        self._admission: Admission | None = None
+        if isinstance(policy, Base):
+            if clock is not None:
+                raise ConfigError("clock", repr(clock), "left out: it belongs to the gates of the client")
+            self._admission = policy._admission(self._front, sleep)
+            self._bound = bind(policy._bound(), hooks)
+        else:
+            self._bound = bind(policy, hooks)
         if self._bound._validate is not None:
             raise ConfigError("validate", "a callable", "left out: a transport hands answers on and reads none")
         if not isinstance(hold_preamble, bool):
@@ -71,7 +83,7 @@ class _Base:
     async def _handle(self, request: Any) -> tuple[Any, Body | None, Delivery]:
         notice_stacking(request)
         body = await self._carrier.body(request)
-        delivery = Delivery(self._bound, self._carrier, request, hold=self._hold)
+        delivery = Delivery(self._bound, self._carrier, request, hold=self._hold, admission=self._admission)
         mark = (request.method, str(request.url), hash(body))
         self._final.check(request, mark, delivery)
         try:
@@ -94,7 +106,8 @@ class Transport(_Base):
     ``x-steadycall-status``.
 
     Args:
-        policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy.
+        policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy. A ``Client`` or ``AsyncClient``
+            puts the requests behind its gates too: its limits, its breaker, its budgets.
         inner: a transport of httpx that carries the requests; ``None`` is the connections of this package.
         hold_preamble: whether the opening of a stream is held back, up to 64 KiB, until its first content, so that a
             failure before it can be tried again.
@@ -136,6 +149,7 @@ class AsyncTransport(_Base):
     Takes the same arguments; ``sleep`` may be a coroutine function, and ``inner`` is an async transport.
     """
 
+    _front = Awaiting
     _pool = AsyncPool
     _inner = AsyncInner
     _method = "handle_async_request"

@@ -71,7 +71,6 @@ BEYOND = {
     | {"StreamError", "HTTPError"},
     "asyncpg": {"DatabaseError", "OperationalError", "IntegrityError", "ProgrammingError", "NotSupportedError"}
     | {"InternalError"},
-    "steadycall": {"CircuitOpen"},
 }
 BEYOND["httpcore2"] = BEYOND["httpcore"]
 

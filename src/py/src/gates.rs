@@ -16,6 +16,7 @@ use steadycall_core::gates::Config;
 use steadycall_core::keys::Key;
 use steadycall_core::passage::Keys;
 use steadycall_core::time::{Deadline, seconds};
+use steadycall_core::{estimate, model};
 use steadycall_net::clock::Duration;
 use steadycall_net::doorway::Doorway;
 
@@ -25,6 +26,9 @@ use crate::passing::Passing;
 use crate::policy::CheckedPolicy;
 use crate::records::state_name;
 use crate::runtime::Process;
+
+/// Headers that carry the key which a provider keeps limits by.
+pub const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
 /// The gates that the calls of one client and of its `with_options` copies share.
 #[pyclass(frozen, module = "steadycall._native")]
@@ -133,17 +137,19 @@ impl Gates {
         self.config.breaker.is_some()
     }
 
-    /// The way of one attempt of a front of Python's. `left` is what the deadline leaves in seconds, `max_wait` the
-    /// longest pause to wait for; with `lends_sleep` the front does the waiting whose end is known.
+    /// The way of one request of a front that sends by itself. `path` has no query, `headers` are pairs; `left` is what
+    /// the deadline leaves in seconds, `max_wait` the longest pause to wait for; with `lends_sleep` the front does the
+    /// waiting whose end is known.
     #[allow(clippy::too_many_arguments)] // passed on in order
     fn approach(
         &self,
         py: Python<'_>,
         host: &str,
-        model: &str,
-        credential: &[u8],
+        path: &str,
+        headers: Vec<(Vec<u8>, Vec<u8>)>,
+        body: &[u8],
         partition: &str,
-        tokens: u64,
+        tokens: Option<u64>,
         left: Option<f64>,
         max_wait: f64,
         lends_sleep: bool,
@@ -152,7 +158,16 @@ impl Gates {
         let now = entrance.now(py)?;
         let deadline = Deadline::after(left.map(|left| seconds(left.max(0.0)).unwrap_or_default()), now);
         let max_pause = seconds(max_wait).unwrap_or(Duration::MAX);
-        let keys = Keys::new(host, model, credential, partition);
+        let model = model::of(path, body).unwrap_or_default();
+        let named =
+            |wanted: &&str| headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
+        let credential = CREDENTIALS.iter().find_map(named).map_or(&[][..], |(_, value)| value);
+        let keys = Keys::new(host, &model, credential, partition);
+        let tokens = match tokens {
+            Some(tokens) => tokens,
+            None if self.counts_tokens() => estimate::tokens(body),
+            None => 0,
+        };
         let pass = entrance.doorway.approach(keys.clone(), Ask { tokens, deadline, max_pause });
         Ok(Passing::new(entrance, keys, pass, self.reads_remaining(), lends_sleep))
     }

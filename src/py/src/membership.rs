@@ -13,7 +13,7 @@ use steadycall_net::clock::Duration;
 use steadycall_net::doorway::Pass;
 use steadycall_net::transport::Request;
 
-use crate::gates::Gates;
+use crate::gates::{CREDENTIALS, Gates};
 use crate::hooks::Entrance;
 use crate::options::Options;
 use crate::telling::Telling;
@@ -90,9 +90,6 @@ impl Client {
         Keys::new(&options.target.host, &model, &credential(request), &self.partition)
     }
 }
-
-/// Headers that carry the key which a provider keeps limits by.
-const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
 /// The credential of a request: its header, or the query of its URL, where Gemini takes a key.
 fn credential(request: &Request) -> Cow<'_, [u8]> {

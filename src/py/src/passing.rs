@@ -11,14 +11,15 @@ use steadycall_core::failure::Kind;
 use steadycall_core::passage::{Keys, Refusal, Report, Step};
 use steadycall_core::remaining::{Remaining, remaining};
 use steadycall_core::stop::StopReason;
+use steadycall_core::time::Moment;
 use steadycall_net::doorway::{Pass, Surroundings};
 use tokio::sync::Notify;
 
 use crate::bridge::{self, Addressee, Parcel, Running};
 use crate::exit::Inside;
-use crate::hooks::{Draws, Entrance};
+use crate::hooks::{Clock, Draws, Entrance};
 use crate::job::{Done, Job};
-use crate::{errors, records, runtime, words};
+use crate::{convert, errors, records, runtime, words};
 
 pyo3::create_exception!(
     steadycall._native,
@@ -35,6 +36,8 @@ pub struct Passing {
     place: Mutex<Place>,
     limited: bool,
     lends_sleep: bool,
+    /// The wait the front was given, and when.
+    waiting: Mutex<Option<(f64, Moment)>>,
     running: Mutex<Option<Running>>,
     stop: Arc<Notify>,
 }
@@ -71,10 +74,27 @@ impl Passing {
                 Err(barred(py, why))
             }
             Step::Wait(until) => {
+                let now = self.entrance.doorway.now();
                 let known = pass.known_wait(until).filter(|_| self.lends_sleep);
                 *self.place() = Place::Before(pass);
+                *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) =
+                    known.map(|wait| (wait.as_secs_f64(), now));
                 Ok(Some(known.map_or(-1.0, |wait| wait.as_secs_f64())))
             }
+        }
+    }
+
+    /// Told that the wait is over, and what the front's sleep gave, which must be nothing to await.
+    #[pyo3(signature = (given=None))]
+    fn slept(&self, py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        if let Some(given) = given {
+            let allowed = "a plain callable that takes seconds (one that gives a coroutine needs asyncio)";
+            convert::no_awaitable("sleep", given, allowed)?;
+        }
+        let waited = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match waited {
+            Some((wait, since)) => Clock::Shared(Arc::clone(&self.entrance)).slept(py, wait, since),
+            None => Ok(()),
         }
     }
 
@@ -170,6 +190,7 @@ impl Passing {
             place: Mutex::new(Place::Before(pass)),
             limited,
             lends_sleep,
+            waiting: Mutex::default(),
             running: Mutex::default(),
             stop: Arc::default(),
         }

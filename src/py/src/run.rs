@@ -18,6 +18,7 @@ use crate::account::Account;
 use crate::around::Around;
 use crate::errors;
 use crate::exit::Inside;
+use crate::gates::Gates;
 use crate::hooks::{Clock, Draws};
 use crate::passing::Passing;
 use crate::policy::CheckedPolicy;
@@ -31,6 +32,7 @@ pub struct Run {
     /// Each attempt is a request by itself, and is paid for before it is made.
     leaf: bool,
     clock: Clock,
+    begun: Moment,
     /// What the layers below may look at while a method works.
     bounds: Mutex<Bounds>,
     state: Mutex<Engine>,
@@ -62,8 +64,8 @@ struct State {
     /// A layer below gave up on the last failure.
     given_up_below: bool,
     stop: Option<StopReason>,
-    /// Why a gate refused it.
-    barrier: Option<String>,
+    /// Why a gate refused it, and the seconds after which it may not.
+    barrier: Option<(String, Option<f64>)>,
 }
 
 impl State {
@@ -74,17 +76,25 @@ impl State {
 
 #[pymethods]
 impl Run {
+    /// With `gates` it lives in their time and not by `now`.
     #[new]
+    #[pyo3(signature = (policy, around, now, draw, leaf, gates = None))]
     fn new(
         policy: &Bound<'_, CheckedPolicy>,
         around: &Bound<'_, PyAny>,
         now: &Bound<'_, PyAny>,
         draw: &Bound<'_, PyAny>,
         leaf: bool,
+        gates: Option<&Bound<'_, Gates>>,
     ) -> PyResult<Self> {
+        let py = policy.py();
         let given = |value: &Bound<'_, PyAny>| (!value.is_none()).then(|| value.clone().unbind());
         let checked = Arc::clone(&policy.get().policy);
-        let run = Self::start(policy.py(), checked, Around::new(around), given(now), given(draw))?;
+        let clock = match gates {
+            Some(gates) => Clock::Shared(gates.get().entrance(py)?),
+            None => Clock::start(py, given(now))?,
+        };
+        let run = Self::start(py, checked, Around::new(around), clock, given(draw))?;
         Ok(Self { leaf, ..run })
     }
 
@@ -188,7 +198,8 @@ impl Run {
     }
 
     /// Told that a gate refused the attempt, which was paid for: why the run ends, and in words.
-    fn barred(&self, py: Python<'_>, stop: &str, why: String) -> PyResult<()> {
+    #[pyo3(signature = (stop, why, wait))]
+    fn barred(&self, py: Python<'_>, stop: &str, why: String, wait: Option<f64>) -> PyResult<()> {
         self.around.refund(py)?;
         self.with(py, |state| {
             let stop = match stop {
@@ -199,7 +210,7 @@ impl Run {
                 _ => StopReason::NotRetryable,
             };
             state.call.refused_for(stop);
-            (state.stop, state.barrier) = (Some(stop), Some(why));
+            (state.stop, state.barrier) = (Some(stop), Some((why, wait)));
             Ok(())
         })
     }
@@ -328,7 +339,7 @@ impl Run {
     fn why(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |state| {
             let stop = state.stop.unwrap_or(StopReason::NotRetryable);
-            if let Some(why) = &state.barrier {
+            if let Some((why, _)) = &state.barrier {
                 return Ok(words::after(state.call.records().len(), why));
             }
             Ok(match (stop, state.given_up_below) {
@@ -338,6 +349,12 @@ impl Run {
                 _ => words::stopped(&state.call, stop, state.last.as_ref()),
             })
         })
+    }
+
+    /// Seconds after which the gate that refused it may let it through, where that is known.
+    #[getter]
+    fn barrier_wait(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.with(py, |state| Ok(state.barrier.as_ref().and_then(|(_, wait)| *wait)))
     }
 
     /// The last failure, or `None`.
@@ -380,11 +397,11 @@ impl Run {
         py: Python<'_>,
         policy: Arc<Policy>,
         around: Around,
-        now: Option<Py<PyAny>>,
+        clock: Clock,
         draw: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let clock = Clock::start(py, now)?;
-        let begun = Moment::default();
+        // A clock of its own begins now, and is not asked when nothing limits the run.
+        let begun = if let Clock::Shared(_) = clock { clock.now(py)? } else { Moment::default() };
         let mut bounds = Bounds { number: 1, until: Deadline::Never, deadline: Deadline::Never };
         let mut engine = Engine::Unbuilt;
         let draws = || Draws::given(draw.as_ref().map(|draw| draw.clone_ref(py)));
@@ -409,6 +426,7 @@ impl Run {
             around,
             leaf: false,
             clock,
+            begun,
             bounds: Mutex::new(bounds),
             state: Mutex::new(engine),
             draw,
@@ -433,8 +451,8 @@ impl Run {
         let mut state = match taken {
             Engine::Built(state) => state,
             Engine::Unbuilt => {
-                let mut call = Call::new(Arc::clone(&self.policy), Moment::default());
-                call.next(|| 0.0, Moment::default());
+                let mut call = Call::new(Arc::clone(&self.policy), self.begun);
+                call.next(|| 0.0, self.begun);
                 Box::new(State::new(call, Draws::given(self.draw.as_ref().map(|draw| draw.clone_ref(py)))))
             }
             Engine::Busy => return Err(PyRuntimeError::new_err("this run is busy in another thread")),

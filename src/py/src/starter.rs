@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use steadycall_core::policy::Policy;
 
 use crate::around::Around;
+use crate::hooks::Clock;
 use crate::policy::CheckedPolicy;
 use crate::run::Run;
 
@@ -39,6 +40,6 @@ impl Starter {
 impl Starter {
     fn start(&self, py: Python<'_>, around: Around) -> PyResult<Run> {
         let lent = |given: &Option<Py<PyAny>>| given.as_ref().map(|given| given.clone_ref(py));
-        Run::start(py, Arc::clone(&self.policy), around, lent(&self.now), lent(&self.draw))
+        Run::start(py, Arc::clone(&self.policy), around, Clock::start(py, lent(&self.now))?, lent(&self.draw))
     }
 }

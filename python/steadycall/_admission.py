@@ -1,0 +1,82 @@
+"""The gates of a client as fronts that send by themselves meet them: transports, and streams."""
+
+from __future__ import annotations
+
+from . import _watch
+from ._native import Barred
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._family import Pairs
+    from ._front import Blocking
+    from ._native import Gates, Passing, Run
+    from ._records import Event, Failure
+
+
+class Admission:
+    """The way in for the requests of one client, or of one SDK that was put behind it."""
+
+    def __init__(
+        self,
+        gates: Gates,
+        front: Blocking,
+        *,
+        told_time: bool,
+        max_wait: float,
+        draw: Any,
+        on_event: Callable[[Event], Any] | None,
+    ) -> None:
+        self.gates = gates
+        self._front = front
+        self._told_time = told_time
+        self._max_wait = max_wait
+        self._draw = draw
+        self._on_event = on_event
+
+    async def admit(
+        self,
+        run: Run,
+        host: str,
+        path: str,
+        headers: Pairs,
+        body: bytes,
+        *,
+        partition: str = "",
+        tokens: int | None = None,
+    ) -> Passing | None:
+        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it."""
+        lends_sleep = self._told_time or self._front.lends_sleep
+        left = run.deadline_left
+        passing = self.gates.approach(host, path, headers, body, partition, tokens, left, self._max_wait, lends_sleep)
+        try:
+            while (wait := passing.look()) is not None:
+                if wait >= 0:
+                    await self._front.pause(passing, wait)
+                elif await self._front.enter(passing):
+                    break
+        except Barred as barred:
+            stop, _stage, wait, why = barred.args
+            run.barred(str(stop), why, wait)
+            return None
+        except BaseException:
+            passing.give_up()
+            raise
+        run.admitted()
+        return passing
+
+    def record(
+        self,
+        passing: Passing,
+        failure: Failure | None,
+        url: str,
+        *,
+        cut_short: bool = False,
+        used: int | None = None,
+        headers: Pairs | None = None,
+    ) -> None:
+        """Told what came of an attempt, once it is over."""
+        for key, state in passing.record(failure, cut_short, used, headers, url, self._draw):
+            _watch.circuit(key, state, self._on_event)
