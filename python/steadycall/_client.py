@@ -94,12 +94,8 @@ class Client(Base):
             Closed: the client was closed.
             ConfigError: a value that makes no sense; nothing was sent.
         """
-        # fmt: off
-        return finish(self._call(
-            "POST", path, (payload,), validate, deadline=deadline, tokens=tokens, partition=partition,
-            idempotency_key=idempotency_key, headers=headers,
-        ))
-        # fmt: on
+        options = (deadline, tokens, partition, idempotency_key, headers)
+        return finish(self._call("POST", path, (payload,), validate, *options))
 
     def get(
         self,
@@ -131,12 +127,8 @@ class Client(Base):
         headers: Headers | None = None,
     ) -> Reply:
         """Any other method: ``PUT``, ``PATCH``, ``DELETE``. Without a ``payload`` no body is sent; else as ``call``."""
-        # fmt: off
-        return finish(self._call(
-            method, path, None if payload is None else (payload,), validate, deadline=deadline, tokens=tokens,
-            partition=partition, idempotency_key=idempotency_key, headers=headers,
-        ))
-        # fmt: on
+        options = (deadline, tokens, partition, idempotency_key, headers)
+        return finish(self._call(method, path, None if payload is None else (payload,), validate, *options))
 
     def close(self) -> None:
         """Refuse further calls. Those in flight go on to their end."""
@@ -173,12 +165,9 @@ class AsyncClient(Base):
         headers: Headers | None = None,
     ) -> Reply:
         """As ``Client.call``."""
-        # fmt: off
         return await self._call(
-            "POST", path, (payload,), validate, deadline=deadline, tokens=tokens, partition=partition,
-            idempotency_key=idempotency_key, headers=headers,
+            "POST", path, (payload,), validate, deadline, tokens, partition, idempotency_key, headers
         )
-        # fmt: on
 
     async def get(
         self,
@@ -207,12 +196,8 @@ class AsyncClient(Base):
         headers: Headers | None = None,
     ) -> Reply:
         """As ``Client.request``."""
-        # fmt: off
-        return await self._call(
-            method, path, None if payload is None else (payload,), validate, deadline=deadline, tokens=tokens,
-            partition=partition, idempotency_key=idempotency_key, headers=headers,
-        )
-        # fmt: on
+        options = (deadline, tokens, partition, idempotency_key, headers)
+        return await self._call(method, path, None if payload is None else (payload,), validate, *options)
 
     async def aclose(self) -> None:
         """Refuse further calls. Those in flight go on to their end."""

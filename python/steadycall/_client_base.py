@@ -48,6 +48,10 @@ _LIMITS: dict[str, type] = {
 }
 
 
+URLS_KEPT = 100
+"""Paths whose URLs a client remembers: a service asks the same few all day."""
+
+
 class Base:
     _front_class: type[Blocking] = Blocking
 
@@ -105,6 +109,7 @@ class Base:
         self._gates = _gates or Gates(read_limits(limits | {"retry_budget": retry_budget}), self.policy._checked, now)
         self._front = self._front_class(sleep)
         self._told_time = now is not None
+        self._urls: dict[str, str] = {}
         self._routes = [Route(base_url, headers), *read_routes(fallback)]
         self._callers = [
             Caller(
@@ -170,36 +175,38 @@ class Base:
             return home.headers
         raise ConfigError("fallback", "a route with headers to the client's own origin", "one without, or elsewhere")
 
-    def _begin(
-        self, number: int, method: str, path: str, payload: tuple[Any] | None, options: dict[str, Any], validates: bool
-    ) -> HttpCall:
-        """A call's request by one route."""
-        route = self._routes[number]
-        if number and payload is not None and route.transform is not None:
-            payload = (route.transform(payload[0]),)
-        if number and not route.is_at(self._routes[0]):
-            options = options | {"headers": None}  # they may hold the first provider's key
-        return self._callers[number].begin(
-            method,
-            route.url(path),
-            payload,
-            options["deadline"],
-            options["tokens"],
-            options["partition"],
-            options["idempotency_key"],
-            options["headers"],
-            around(),
-            validates,
-            self._told_time or self._front.lends_sleep,
-        )
-
-    async def _call(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, **options: Any) -> Reply:
+    def _open(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, *options: Any) -> HttpCall:
+        """A call's request by the client's own route; ``options`` as ``Caller.begin`` has them."""
         if self._closed:
             raise Closed("this client was closed; make another one")
-        validate = self._validate if validate is None else validate
         if validate is not None and not callable(validate):
             raise ConfigError("validate", repr(validate), "a callable that takes the answer, or None")
-        one = self._begin(0, method, path, payload, options, validate is not None)
+        url = self._urls.get(path) if isinstance(path, str) else None
+        if url is None:
+            url = self._routes[0].url(path)
+            if len(self._urls) < URLS_KEPT:
+                self._urls[path] = url
+        lends_sleep = self._told_time or self._front.lends_sleep
+        return self._callers[0].begin(
+            method, url, payload, *options, around(), validate is not None, lends_sleep
+        )  # fmt: skip
+
+    def _elsewhere(self, number: int, method: str, path: str, payload: tuple[Any] | None, options: Any) -> HttpCall:
+        """The same request by another route."""
+        route = self._routes[number]
+        if payload is not None and route.transform is not None:
+            payload = (route.transform(payload[0]),)
+        deadline, tokens, partition, key, headers = options
+        if not route.is_at(self._routes[0]):
+            headers = None  # they may hold the first provider's key
+        return self._callers[number].begin(
+            method, route.url(path), payload, deadline, tokens, partition, key, headers, around(), False, False
+        )
+
+    async def _call(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, *options: Any) -> Reply:
+        """One call, whatever it takes."""
+        validate = self._validate if validate is None else validate
+        one = self._open(method, path, payload, validate, *options)
         one.allow_routes(len(self._routes) - 1)
         number = 0
         make_headers = self._made(0)
@@ -219,7 +226,7 @@ class Base:
                     await self._front.pause(one, wait)
                 elif one.rerouting:
                     number += 1
-                    one.reroute(self._begin(number, method, path, payload, options, validate is not None))
+                    one.reroute(self._elsewhere(number, method, path, payload, options))
                     make_headers = self._made(number)
         except BaseException:
             one.abort()
