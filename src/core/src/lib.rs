@@ -16,6 +16,7 @@ pub mod usage;
 pub mod delta;
 pub mod sse;
 pub mod opening;
+pub mod reading;
 pub mod backoff;
 pub mod policy;
 pub mod plan;
