@@ -20,6 +20,7 @@ from ._errors import (
     Reject,
     RequestBudgetSpent,
     ResponseError,
+    StreamInterrupted,
     TLSError,
     TransportError,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ._retry import retry
     from ._route import Route
     from ._sdk import wrap
+    from ._stream import StreamTimeout
     from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 __all__ = [
@@ -80,6 +82,8 @@ __all__ = [
     "RetryStackingWarning",
     "Route",
     "StopReason",
+    "StreamInterrupted",
+    "StreamTimeout",
     "TLSError",
     "Timeout",
     "TokenBudget",
@@ -111,6 +115,7 @@ _LATER = {
     "RetryBudget": "_limits",
     "RetryStackingWarning": "_transport",
     "Route": "_route",
+    "StreamTimeout": "_stream",
     "TokenBudget": "_limits",
     "Transport": "_transport",
     "attempts": "_attempts",

@@ -112,7 +112,7 @@ impl Reading {
             self.release(given);
         }
         if self.events.as_ref().is_some_and(|events| events.pending() > MOST_PENDING) {
-            return ended(Reason::TooLargeAnswer);
+            return ended(Reason::TooLargeAnswer, &head.answer);
         }
         self.status()
     }
@@ -139,10 +139,10 @@ impl Reading {
             return status;
         }
         if !self.any {
-            return ended(Reason::EmptyBody);
+            return ended(Reason::EmptyBody, &head.answer);
         }
         if cut || !self.progress.may_end(self.protocol, self.choices) {
-            return ended(Reason::Truncated);
+            return ended(Reason::Truncated, &head.answer);
         }
         self.release(given);
         self.over = true;
@@ -157,6 +157,11 @@ impl Reading {
     /// Whether content was given out.
     pub fn has_started(&self) -> bool {
         self.started
+    }
+
+    /// Whether the protocol is known, and with it what of an event is text.
+    pub fn knows_text(&self) -> bool {
+        self.protocol.is_some()
     }
 
     /// The visible text so far; of a stream whose protocol nobody here knows, nothing.
@@ -224,7 +229,7 @@ impl Reading {
         if event.data.trim() == DONE {
             // The end of a stream that said nothing is no answer.
             delta::read("", DONE, &mut self.progress);
-            return (!self.any).then(|| Failure::transport(Reason::EmptyBody, Sent::Maybe));
+            return (!self.any).then(|| without_an_end(Reason::EmptyBody, answer));
         }
         self.any = true;
         let mut has_content = self.started;
@@ -270,8 +275,12 @@ impl Reading {
     }
 }
 
-fn ended(reason: Reason) -> Status {
-    Status::Failed(Box::new(Failure::transport(reason, Sent::Maybe)))
+fn ended(reason: Reason, answer: &Answer<'_>) -> Status {
+    Status::Failed(Box::new(without_an_end(reason, answer)))
+}
+
+fn without_an_end(reason: Reason, answer: &Answer<'_>) -> Failure {
+    Failure { status: Some(answer.status), ..Failure::transport(reason, Sent::Maybe) }
 }
 
 /// The failure an event tells of, after content: an outcome that no retry would change is the caller's to judge, as
