@@ -25,7 +25,7 @@ from ._errors import (
     TransportError,
 )
 from ._kinds import FailureKind, StopReason
-from ._native import Backoff, __version__
+from ._native import Backoff, StreamEvent, __version__
 from ._records import AttemptRecord, CallRecord, Event, Failure, Hint
 from ._scope import current_attempt, scope
 from ._time import Deadline, Timeout
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from ._retry import retry
     from ._route import Route
     from ._sdk import wrap
-    from ._stream import StreamTimeout
+    from ._stream import AsyncStream, Stream, StreamTimeout
     from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 __all__ = [
     "AsyncClient",
+    "AsyncStream",
     "AsyncTransport",
     "AttemptRecord",
     "AttemptTimeout",
@@ -82,6 +83,8 @@ __all__ = [
     "RetryStackingWarning",
     "Route",
     "StopReason",
+    "Stream",
+    "StreamEvent",
     "StreamInterrupted",
     "StreamTimeout",
     "TLSError",
@@ -105,6 +108,7 @@ __all__ = [
 # Loaded when first named, and never during a call: who only wants `call` does not pay for tables of exceptions.
 _LATER = {
     "AsyncClient": "_client",
+    "AsyncStream": "_stream",
     "AsyncTransport": "_transport",
     "CircuitBreaker": "_limits",
     "Client": "_client",
@@ -115,6 +119,7 @@ _LATER = {
     "RetryBudget": "_limits",
     "RetryStackingWarning": "_transport",
     "Route": "_route",
+    "Stream": "_stream",
     "StreamTimeout": "_stream",
     "TokenBudget": "_limits",
     "Transport": "_transport",
