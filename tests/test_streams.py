@@ -63,7 +63,11 @@ class Front:
     def make(self, server: FakeServer, timeout: StreamTimeout = StreamTimeout(), **options: Any) -> Any:  # noqa: B008 - frozen
         url = server.url_for("/v1/stream")
         hooks = {name: options.pop(name) for name in ("on_end", "on_retry", "sleep", "clock") if name in options}
-        given = {name: options.pop(name) for name in ("choices", "on_first", "is_secret") if name in options}
+        given = {
+            name: options.pop(name)
+            for name in ("choices", "tell", "is_secret", "admission", "admit")
+            if name in options
+        }
         bound = Policy(**{"base": 0.001, **options}).bind(rng=7, **hooks)
 
         def exchange() -> Exchange:
@@ -434,11 +438,11 @@ def test_no_text_of_a_stream_is_printed_by_itself() -> None:
 def test_observers_are_told_of_streams_as_of_calls(front: Front) -> None:
     ends: list[steadycall.CallRecord] = []
     retries: list[steadycall.AttemptRecord] = []
-    firsts: list[int] = []
+    steps: list[tuple[str, Any]] = []
     options: dict[str, Any] = {
         "on_end": ends.append,
         "on_retry": retries.append,
-        "on_first": lambda run: firsts.append(run.number),
+        "tell": lambda name, number=None, **_: steps.append((name, number)),
     }
     with FakeServer(503, streamed(GOOD), streamed(sse(chat("Hi")))) as server:
         front.read(server, **options)
@@ -446,7 +450,9 @@ def test_observers_are_told_of_streams_as_of_calls(front: Front) -> None:
     assert [record.outcome for record in ends] == ["answered", "stream_started"]
     assert [record.usage for record in ends] == [COUNTS, None]
     assert [(record.status, record.number) for record in retries] == [(503, 1)]
-    assert firsts == [2, 1]
+    begun = [("attempt_started", 1), ("attempt_ended", 1), ("attempt_started", 2), ("first_delta", 2)]
+    broken = [("attempt_started", 1), ("first_delta", 1), ("attempt_ended", 1), ("gave_up", None)]
+    assert steps == [*begun, ("attempt_ended", 2), *broken]
 
 
 def test_a_scope_around_a_stream_bounds_it(front: Front) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from ._native import Exchange, StreamEvent
+    from ._native import StreamEvent
     from ._operation import BoundPolicy
     from ._records import AttemptRecord
     from ._time import Seconds
@@ -86,27 +86,17 @@ class _Stream:
 
     def __init__(
         self,
-        make: Callable[[], Exchange],
+        make: Callable[[], Any],
         bound: BoundPolicy,
         *,
         url: str,
         host: str,
         timeout: StreamTimeout,
-        choices: int = 1,
-        is_secret: Callable[[str], bool] | None = None,
-        on_first: Callable[[Any], Any] | None = None,
+        **options: Any,
     ) -> None:
-        self._work = Streaming(
-            self._front,
-            make,
-            bound,
-            timeout._limits(),
-            url=url,
-            host=host,
-            choices=choices,
-            is_secret=is_secret,
-            on_first=on_first,
-        )
+        # The options are those of `Streaming`.
+        limits = timeout._limits()
+        self._work = Streaming(self._front, make, bound, limits, url=url, host=host, **options)
         self._events: Iterator[StreamEvent] = iter(())
 
     @property

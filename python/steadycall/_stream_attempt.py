@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 
 from ._carrier import Lost, lost
-from ._delivery import REQUEST_IDS
 from ._errors import AttemptTimeout, HTTPStatusError, ResponseError
 from ._family import ERRORS, LOST
+from ._found import REQUEST_IDS
 from ._gevent import cooperative
 from ._native import Events, Fault, failure, judge
 from ._scope import tighter

@@ -8,7 +8,8 @@ can make wait.
 from __future__ import annotations
 
 from . import _watch
-from ._errors import DeadlineExceeded, RequestBudgetSpent, StreamInterrupted
+from ._delivery import REFUSED
+from ._errors import DeadlineExceeded, Refused, StreamInterrupted
 from ._finding import changed
 from ._kinds import StopReason
 from ._native import Run
@@ -18,10 +19,11 @@ from ._stream_attempt import Attempt, Bad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
-    from ._native import Exchange, StreamEvent
+    from ._admission import Admission
+    from ._native import Exchange, Passing, StreamEvent
     from ._operation import BoundPolicy
     from ._stream_attempt import Blocking, Limits
 
@@ -32,14 +34,15 @@ class Streaming:
     """One stream over exchanges that ``make`` makes, one an attempt, under a policy.
 
     ``host`` and ``url`` (without its query) are for messages, ``choices`` is how many answers the request asks for.
-    ``is_secret`` is asked of texts of the server's that are to be told; ``on_first`` is called with the run when an
-    attempt brings its first content.
+    ``make`` may be a coroutine function of the async front. ``is_secret`` is asked of texts of the server's that are to
+    be told. Where a stream stands behind the gates of a client, ``admit`` asks its ``admission`` for an attempt, after
+    ``make``. ``tell`` is told of every step by name.
     """
 
     def __init__(
         self,
         front: Blocking,
-        make: Callable[[], Exchange],
+        make: Callable[[], Exchange | Awaitable[Exchange]],
         bound: BoundPolicy,
         limits: Limits,
         *,
@@ -47,7 +50,9 @@ class Streaming:
         host: str,
         choices: int = 1,
         is_secret: Callable[[str], bool] | None = None,
-        on_first: Callable[[Run], Any] | None = None,
+        admission: Admission | None = None,
+        admit: Callable[[Run], Awaitable[Passing | None]] | None = None,
+        tell: Callable[..., Any] | None = None,
     ) -> None:
         self.front = front
         self.make = make
@@ -57,12 +62,16 @@ class Streaming:
         self.host = host
         self.choices = choices
         self.is_secret = is_secret or (lambda _: False)
-        self.on_first = on_first
+        self.admission = admission
+        self.admit = admit
+        self.tell = tell or (lambda **_: None)
         statuses = bound.policy.retry_status
         self.statuses = None if statuses is None else set(statuses)
         self.outer = HERE.get()
         self.run: Run | None = None
         self.attempt: Attempt | None = None
+        self.passing: Passing | None = None
+        """The way of the attempt under way through the gates."""
         self.shown = False
         """Whether the caller was given events, so that nothing may be replayed."""
         self.over = False
@@ -97,14 +106,21 @@ class Streaming:
         attempt, started = self.attempt, True
         if attempt is None:
             run, started = self._begun(), False
-            attempt = self.attempt = Attempt(self.front, self.make(), self.limits)
+            made: Any = self.make()
+            exchange = await made if hasattr(made, "__await__") else made
+            if self.admit is not None:
+                self.passing = await self.admit(run)
+                if self.passing is None:
+                    raise self._gave_up(run, *(self._last or (None, None)))
+            attempt = self.attempt = Attempt(self.front, exchange, self.limits)
             self._settled = False
+            self.tell(name="attempt_started", number=run.number)
             bad = await attempt.open(run, self.url, self.statuses, self.choices)
             if bad is not None:
                 return bad
         found = await attempt.next()
-        if not started and attempt.has_started and self.on_first is not None and self.run is not None:
-            self.on_first(self.run)
+        if not started and attempt.has_started and self.run is not None:
+            self.tell(name="first_delta", number=self.run.number)
         if attempt.is_answered and not self._settled:
             self._answered(attempt)
         return found
@@ -113,8 +129,10 @@ class Streaming:
         """The run, of which another attempt has begun."""
         run = self.run
         if run is None:
-            bound = self.bound
-            run = self.run = Run(bound.policy._checked, self.outer, bound._now, bound._draw, True)
+            bound, gates = self.bound, None if self.admission is None else self.admission.gates
+            run = self.run = Run(bound.policy._checked, self.outer, bound._now, bound._draw, True, gates)
+            if gates is not None:
+                gates.observe_call()
         if not run.begin():
             raise self._gave_up(run, *(self._last or (None, None)))
         return run
@@ -129,7 +147,7 @@ class Streaming:
         """
         run = self.run
         assert run is not None and attempt.reader is not None
-        self._tell(attempt, None)
+        self._told_gates(attempt, None)
         if not self._told_answered(run, attempt) and not self.shown:
             error = self._gave_up(run, None, None)
             error.late_result = attempt.reader.text
@@ -138,12 +156,14 @@ class Streaming:
 
     def _told_answered(self, run: Run, attempt: Attempt) -> bool:
         self._settled = True
-        return run.answered(
+        in_time = run.answered(
             status=attempt.status,
             request_id=self.request_id,
             received=attempt.received,
             replays=attempt.replays,
         )
+        self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+        return in_time
 
     async def _failed(self, bad: Bad) -> None:
         """Wait before the next attempt.
@@ -153,11 +173,11 @@ class Streaming:
         """
         run, attempt = self.run, self.attempt
         assert run is not None and attempt is not None
+        passing = self._told_gates(attempt, bad.judged)
         judged = self._asked(attempt, bad)
-        self._tell(attempt, judged)
         if self.shown:
             raise self._interrupted(run, attempt, bad)
-        wait = self._told_failed(run, attempt, bad, judged)
+        wait = self._told_failed(run, attempt, bad, judged, passing)
         if wait is None:
             raise self._gave_up(run, attempt, bad)
         attempt.exchange.close()
@@ -166,15 +186,20 @@ class Streaming:
         self._last, self.attempt = (attempt, bad), None
         await self.front.pause(self.bound, run, wait)
 
-    def _told_failed(self, run: Run, attempt: Attempt, bad: Bad, judged: Failure) -> float | None:
+    def _told_failed(
+        self, run: Run, attempt: Attempt, bad: Bad, judged: Failure, passing: Passing | None = None
+    ) -> float | None:
         self._settled = True
-        return run.failed(
+        wait = run.failed(
             judged,
+            passing=passing,
             request_id=self.request_id,
             received=attempt.received,
             fully_sent=bad.lost is not None and bad.lost.fully_sent,
             replays=attempt.replays,
         )
+        self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+        return wait
 
     def _asked(self, attempt: Attempt, bad: Bad) -> Failure:
         """The failure, without what it must not tell, and after ``retry_if`` had its say."""
@@ -190,8 +215,20 @@ class Streaming:
             return said
         return changed(judged, retryable=False) if said is False else judged
 
-    def _tell(self, attempt: Attempt, judged: Failure | None) -> None:
+    def _told_gates(self, attempt: Attempt, judged: Failure | None) -> Passing | None:
         """Tell the gates, if there are any, that the attempt is over."""
+        passing, self.passing = self.passing, None
+        if passing is not None and self.admission is not None:
+            used = self.usage if self.admission.gates.counts_tokens else None
+            self.admission.record(
+                passing,
+                judged,
+                self.url,
+                cut_short=self.limits.cut_by_deadline,
+                used=None if used is None else used["total_tokens"],
+                headers=attempt.headers or None,
+            )
+        return passing
 
     # What is raised
 
@@ -224,7 +261,7 @@ class Streaming:
             error: Any = DeadlineExceeded(stage=stage, **fields)
             error.__cause__ = source
         else:
-            error = RequestBudgetSpent(**fields) if source is None else source
+            error = REFUSED.get(stop, Refused)(**fields) if source is None else source
         return self._final(error)
 
     def _with_partial(self, attempt: Attempt, cause: Exception, fields: dict[str, Any]) -> Exception:
@@ -236,6 +273,7 @@ class Streaming:
         return error
 
     def _final(self, error: Any) -> Any:
+        self.tell(name="gave_up", stop_reason=error.stop_reason)
         if self.outer is not None:
             self.outer.gave_up(error)
         return error
@@ -245,6 +283,9 @@ class Streaming:
     def _give_up(self) -> None:
         """Close the socket, unless the answer was read to its end; nothing follows."""
         self.over = True
+        passing, self.passing = self.passing, None
+        if passing is not None:
+            passing.give_up()
         if self.attempt is not None:
             self.attempt.exchange.close()
         if self.run is not None:
