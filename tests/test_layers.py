@@ -70,6 +70,9 @@ PYTHON_ORDER = [
     "_client",
     "_found",
     "_delivery",
+    "_stream_attempt",
+    "_streaming",
+    "_stream",
     "_transport",
     "_sdk",
 ]

@@ -20,11 +20,12 @@ from ._errors import (
     Reject,
     RequestBudgetSpent,
     ResponseError,
+    StreamInterrupted,
     TLSError,
     TransportError,
 )
 from ._kinds import FailureKind, StopReason
-from ._native import Backoff, __version__
+from ._native import Backoff, StreamEvent, __version__
 from ._records import AttemptRecord, CallRecord, Event, Failure, Hint
 from ._scope import current_attempt, scope
 from ._time import Deadline, Timeout
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
     from ._retry import retry
     from ._route import Route
     from ._sdk import wrap
+    from ._stream import AsyncStream, Stream, StreamTimeout
     from ._transport import AsyncTransport, RetryStackingWarning, Transport
 
 __all__ = [
     "AsyncClient",
+    "AsyncStream",
     "AsyncTransport",
     "AttemptRecord",
     "AttemptTimeout",
@@ -80,6 +83,10 @@ __all__ = [
     "RetryStackingWarning",
     "Route",
     "StopReason",
+    "Stream",
+    "StreamEvent",
+    "StreamInterrupted",
+    "StreamTimeout",
     "TLSError",
     "Timeout",
     "TokenBudget",
@@ -101,6 +108,7 @@ __all__ = [
 # Loaded when first named, and never during a call: who only wants `call` does not pay for tables of exceptions.
 _LATER = {
     "AsyncClient": "_client",
+    "AsyncStream": "_stream",
     "AsyncTransport": "_transport",
     "CircuitBreaker": "_limits",
     "Client": "_client",
@@ -111,6 +119,8 @@ _LATER = {
     "RetryBudget": "_limits",
     "RetryStackingWarning": "_transport",
     "Route": "_route",
+    "Stream": "_stream",
+    "StreamTimeout": "_stream",
     "TokenBudget": "_limits",
     "Transport": "_transport",
     "attempts": "_attempts",

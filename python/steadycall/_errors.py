@@ -16,6 +16,7 @@
           AttemptTimeout (TimeoutError)          .phase
         DeadlineExceeded (TimeoutError)          .stage
         ResponseError (ValueError)               a 2xx that is no answer; .body
+        StreamInterrupted                        the answer broke after its first content; .partial .events
         Refused                                  nothing was sent
           RequestBudgetSpent                     the scope around the call has no request left
           CircuitOpen                            the circuit breaker is open; .retry_after
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from email.message import Message
     from typing import Any
 
+    from ._native import StreamEvent
+
 __all__ = [
     "AttemptTimeout",
     "BudgetError",
@@ -55,6 +58,7 @@ __all__ = [
     "Reject",
     "RequestBudgetSpent",
     "ResponseError",
+    "StreamInterrupted",
     "TLSError",
     "TransportError",
 ]
@@ -240,6 +244,41 @@ class ResponseError(CallError, ValueError):
 
     def _fields(self) -> dict[str, Any]:
         return super()._fields() | {"status": self.status, "body": self.body}
+
+
+class StreamInterrupted(CallError):
+    """A stream that broke after its first content, which a replay would show twice: nothing is tried again.
+
+    ``sent`` is ``"maybe"``: what came was billed, most likely. ``__cause__`` is what broke it.
+    """
+
+    partial: str
+    """The visible text that had come."""
+    events: tuple[StreamEvent, ...]
+    """The last events given out, as many as hold 64 KiB of data."""
+    usage: dict[str, int] | None
+    """The tokens the provider had told of."""
+    run_id: str | None
+    """The provider's id for the answer, with which some let you ask for the rest."""
+
+    def __init__(
+        self,
+        *,
+        partial: str = "",
+        events: tuple[StreamEvent, ...] = (),
+        usage: dict[str, int] | None = None,
+        run_id: str | None = None,
+        **fields: Any,
+    ) -> None:
+        self.partial = partial
+        self.events = events
+        self.usage = usage
+        self.run_id = run_id
+        super().__init__(**fields)
+
+    def _fields(self) -> dict[str, Any]:
+        own = {"partial": self.partial, "events": self.events, "usage": self.usage, "run_id": self.run_id}
+        return super()._fields() | own
 
 
 class Refused(CallError):

@@ -41,3 +41,5 @@ class StopReason(StrEnum):
     """As many calls wait as may."""
     RETRY_BUDGET = "retry_budget"
     """The retries of the whole client add as much load as they may."""
+    STREAM_STARTED = "stream_started"
+    """The answer had begun, and a replay would show its text twice."""

@@ -61,6 +61,8 @@ steadycall.Policy().replace(retries=3)  # fails: call-arg
 steadycall.Backoff.exponential(1, 2, jitter="some")  # fails: arg-type
 steadycall.layers(transport="3")  # fails: arg-type
 steadycall.scope(requests="6")  # fails: arg-type
+steadycall.StreamTimeout(5)  # fails: call-arg
+steadycall.StreamTimeout(idle="5")  # fails: arg-type
 
 
 @steadycall.retry(retries=3)  # fails: call-overload untyped-decorator

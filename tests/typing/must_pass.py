@@ -198,6 +198,32 @@ async def scopes() -> None:
     assert_type(steadycall.Deadline.from_header({"x": "1"}), steadycall.Deadline | None)
 
 
+def streams(stream: steadycall.Stream) -> None:
+    steadycall.StreamTimeout(first_event=timedelta(minutes=2), idle=None, total=60)
+    with stream as events:
+        for event in events:
+            assert_type(event, steadycall.StreamEvent)
+            assert_type(event.text, str)
+            assert_type(event.event, str | None)
+            assert_type(event.json(), Any)
+    assert_type(stream.collect().text, str)
+    assert_type(stream.usage, dict[str, int] | None)
+    assert_type(stream.attempts, tuple[steadycall.AttemptRecord, ...])
+
+
+async def async_streams(stream: steadycall.AsyncStream) -> None:
+    try:
+        async with stream as events:
+            async for event in events:
+                assert_type(event.data, str)
+        assert_type((await stream.collect()).event_count, int)
+        await stream.aclose()
+    except steadycall.StreamInterrupted as error:
+        assert_type(error.partial, str)
+        assert_type(error.events, tuple[steadycall.StreamEvent, ...])
+        assert_type(error.run_id, str | None)
+
+
 def kit(llm_server: FakeServer, fake_sleep: FakeSleep, fake_clock: FakeClock) -> None:
     llm_server.answer("/v1", answers.openai.overloaded(), 503, Answer(json={"ok": True}), lambda request: 200)
     assert_type(llm_server.url, str)

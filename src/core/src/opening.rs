@@ -68,9 +68,12 @@ impl Opening {
     /// Told that the body is over.
     pub fn end(&mut self, answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Look {
         if let Some(last) = self.events.end() {
-            match self.look(&last, answer, statuses) {
-                Look::Hold => {}
-                look => return look,
+            self.any = true;
+            if !is_cut(&last.data) {
+                match self.look(&last, answer, statuses) {
+                    Look::Hold => {}
+                    look => return look,
+                }
             }
         }
         Look::Ended(if self.any { Reason::Truncated } else { Reason::EmptyBody })
@@ -78,17 +81,47 @@ impl Opening {
 
     fn look(&mut self, event: &Event, answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Look {
         self.any = true;
-        let Ok(value) = serde_json::from_str::<Value>(&event.data) else { return Look::Release };
-        let found = hidden::in_value(&Answer { body: event.data.as_bytes(), ..*answer }, &value, statuses);
-        // What is shown as it came (a blocked prompt) is the answer.
-        if let Some(found) = found.filter(|found| found.shown.is_some()) {
-            return Look::Failed(Box::new(found));
-        }
-        match role(&event.name, &value) {
-            Role::Opens => Look::Hold,
-            Role::Content | Role::Ends => Look::Release,
+        match look(event, answer, statuses) {
+            // What is shown as it came (a blocked prompt) is the answer.
+            Look::Failed(hidden) if hidden.shown.is_none() => Look::Release,
+            look => look,
         }
     }
+}
+
+/// What one event of an opening is: to be held back, given out, or a failure.
+pub(crate) fn look(event: &Event, answer: &Answer<'_>, statuses: Option<&StatusSet>) -> Look {
+    let value = serde_json::from_str::<Value>(&event.data).ok();
+    if let Some(found) = failure_in(event, value.as_ref(), answer, statuses) {
+        return Look::Failed(Box::new(found));
+    }
+    match value.map(|value| role(&event.name, &value)) {
+        Some(Role::Opens) => Look::Hold,
+        Some(Role::Content | Role::Ends) | None => Look::Release,
+    }
+}
+
+/// The failure an event tells of; `value` is its data, parsed.
+pub(crate) fn failure_in(
+    event: &Event,
+    value: Option<&Value>,
+    answer: &Answer<'_>,
+    statuses: Option<&StatusSet>,
+) -> Option<Hidden> {
+    let answer = Answer { body: event.data.as_bytes(), ..*answer };
+    let found = value.and_then(|value| hidden::in_value(&answer, value, statuses));
+    if found.is_some() || event.name != "error" {
+        return found;
+    }
+    // An event of that name is one, whatever it looks like.
+    let said = value.cloned().unwrap_or_else(|| Value::String(event.data.clone()));
+    hidden::in_value(&answer, &serde_json::json!({ "error": said }), statuses)
+}
+
+/// Whether the data of an event is JSON that was cut off.
+pub(crate) fn is_cut(data: &str) -> bool {
+    let parsed = serde_json::from_str::<serde::de::IgnoredAny>(data);
+    data.trim_start().starts_with(['{', '[']) && parsed.is_err_and(|error| error.is_eof())
 }
 
 type Names = &'static [(&'static str, Role)];
@@ -236,7 +269,7 @@ mod tests {
         dialect: None,
     };
 
-    fn look(format: Format, events: &[&str]) -> Look {
+    fn watch(format: Format, events: &[&str]) -> Look {
         let mut opening = Opening::new(format);
         for event in events {
             match opening.feed(event.as_bytes(), &HEAD, None) {
@@ -349,7 +382,7 @@ mod tests {
             ),
         ];
         for (events, retryable, status) in rows {
-            let Look::Failed(hidden) = look(Format::Events, events) else { panic!("{events:?}") };
+            let Look::Failed(hidden) = watch(Format::Events, events) else { panic!("{events:?}") };
             let shown = hidden.shown.map(|shown| shown.status);
             assert_eq!((hidden.failure.retryable, shown), (*retryable, Some(*status)), "{events:?}");
         }
@@ -357,21 +390,34 @@ mod tests {
 
     #[test]
     fn an_early_end_is_told_from_an_empty_stream() {
-        assert_eq!(look(Format::Events, &[]), Look::Ended(Reason::EmptyBody));
-        assert_eq!(look(Format::Events, &[": ping\n\n"]), Look::Ended(Reason::EmptyBody));
-        assert_eq!(look(Format::Events, &["data: {\"type\": \"ping\"}\n\n"]), Look::Ended(Reason::Truncated));
+        assert_eq!(watch(Format::Events, &[]), Look::Ended(Reason::EmptyBody));
+        assert_eq!(watch(Format::Events, &[": ping\n\n"]), Look::Ended(Reason::EmptyBody));
+        assert_eq!(
+            watch(Format::Events, &["data: {\"type\": \"ping\"}\n\n"]),
+            Look::Ended(Reason::Truncated)
+        );
+        let cut = "data: {\"choices\": [{\"delta\": {\"content\": \"H";
+        assert_eq!(watch(Format::Events, &[cut]), Look::Ended(Reason::Truncated));
+    }
+
+    #[test]
+    fn an_event_named_error_is_one_whatever_it_looks_like() {
+        for data in [r#"{"message": "boom"}"#, "boom", r#"{"detail": {"code": 500}}"#] {
+            let event = format!("event: error\ndata: {data}\n\n");
+            assert!(matches!(watch(Format::Events, &[&event]), Look::Failed(_)), "{data}");
+        }
     }
 
     #[test]
     fn lines_of_json_have_an_opening_too() {
         let empty = "{\"model\": \"m\", \"message\": {\"role\": \"assistant\", \"content\": \"\"}, \"done\": false}\n";
         let said = "{\"model\": \"m\", \"message\": {\"role\": \"assistant\", \"content\": \"Hi\"}, \"done\": false}\n";
-        assert_eq!(look(Format::JsonLines, &[empty, said]), Look::Release);
+        assert_eq!(watch(Format::JsonLines, &[empty, said]), Look::Release);
         assert!(matches!(
-            look(Format::JsonLines, &[empty, "{\"error\": \"model runner stopped\"}\n"]),
+            watch(Format::JsonLines, &[empty, "{\"error\": \"model runner stopped\"}\n"]),
             Look::Failed(_)
         ));
-        assert_eq!(look(Format::JsonLines, &[empty, "{\"done\": true}\n"]), Look::Release);
+        assert_eq!(watch(Format::JsonLines, &[empty, "{\"done\": true}\n"]), Look::Release);
     }
 
     #[test]

@@ -79,6 +79,11 @@ impl Stream {
         self.body.is_none()
     }
 
+    /// From now on the longest silence; `None` is not limited.
+    pub fn limit_silence(&mut self, limit: Option<Duration>) {
+        self.silence = limit;
+    }
+
     /// At least `least` bytes of the body, or all that is left of it; empty once it is over.
     ///
     /// # Errors

@@ -94,21 +94,27 @@ impl Exchange {
 
     /// Sends it on this thread and waits for the head of the answer: status, header pairs, HTTP version, replays.
     ///
-    /// `limit` bounds the whole exchange in seconds. Ctrl-C ends it within 50 ms; `close` from another thread at once.
-    #[pyo3(signature = (limit=None))]
-    fn open<'py>(&self, py: Python<'py>, limit: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    /// `limit` bounds the whole exchange in seconds, and `head` the silence before its head, where the read timeout is
+    /// longer. Ctrl-C ends it within 50 ms; `close` from another thread at once.
+    #[pyo3(signature = (limit=None, head=None))]
+    fn open<'py>(
+        &self,
+        py: Python<'py>,
+        limit: Option<f64>,
+        head: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let _inside = Inside::enter(py);
         self.begin()?;
         let held = Held::check_out().inspect_err(|_| self.put(State::Over))?;
-        let (lane, limits) = (held.lane(), self.limits(limit));
+        let (lane, limits) = (held.lane(), self.limits(limit, head));
         let work = lane.open(&self.route, &self.request, &limits);
         let opening = self.finish(held.run(py, &self.stop, work))?;
         let (replays, fully_sent) = (opening.replays, opening.fully_sent);
         match opening.result {
             Ok(stream) => {
-                let head = head(py, &stream, replays);
+                let told = told_head(py, &stream, replays);
                 self.put_unless_closed(State::Here(Box::new((held, stream))));
-                head
+                told
             }
             Err(fault) => {
                 self.put(State::Over);
@@ -118,8 +124,10 @@ impl Exchange {
     }
 
     /// At least `least` bytes of the body, or all that is left; empty at its end. As `open` on who waits and what ends it.
-    #[pyo3(signature = (least=1))]
-    fn read<'py>(&self, py: Python<'py>, least: usize) -> PyResult<Bound<'py, PyAny>> {
+    ///
+    /// `silence` is the longest one from now on, in place of the read timeout; infinite is not limited.
+    #[pyo3(signature = (least=1, silence=None))]
+    fn read<'py>(&self, py: Python<'py>, least: usize, silence: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let _inside = Inside::enter(py);
         let (held, mut stream) = match self.take() {
             State::Here(here) => *here,
@@ -129,6 +137,7 @@ impl Exchange {
             }
             state => return Err(self.misused(state)),
         };
+        limit_silence(&mut stream, silence);
         let lane = held.lane();
         let read = self.finish(held.run(py, &self.stop, lane.read(&mut stream, least)))?;
         match read {
@@ -149,23 +158,28 @@ impl Exchange {
     }
 
     /// `open` for the running event loop: an awaitable. Cancelling it does not end the exchange; `close` does.
-    #[pyo3(signature = (limit=None))]
-    fn aopen<'py>(slf: &Bound<'py, Self>, limit: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (limit=None, head=None))]
+    fn aopen<'py>(
+        slf: &Bound<'py, Self>,
+        limit: Option<f64>,
+        head: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
         this.begin()?;
         let (route, request) = (Arc::clone(&this.route), Arc::clone(&this.request));
-        let limits = this.limits(limit);
+        let limits = this.limits(limit, head);
         this.start(slf, |lane| async move { Parcel::Opened(lane.open(&route, &request, &limits).await) })
     }
 
     /// `read` for the running event loop: an awaitable. Cancelling it does not end the exchange; `close` does.
-    #[pyo3(signature = (least=1))]
-    fn aread<'py>(slf: &Bound<'py, Self>, least: usize) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (least=1, silence=None))]
+    fn aread<'py>(slf: &Bound<'py, Self>, least: usize, silence: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
         let mut stream = match this.take() {
             State::There(process, stream) if runtime::is_current(process) => stream,
             state => return Err(this.misused(state)),
         };
+        limit_silence(&mut stream, silence);
         this.start(slf, |lane| async move {
             let read = lane.read(&mut stream, least).await;
             Parcel::Read(stream, read)
@@ -198,9 +212,9 @@ impl Exchange {
     pub fn opened<'py>(&self, py: Python<'py>, opening: Opening) -> PyResult<Bound<'py, PyAny>> {
         match opening.result {
             Ok(stream) => {
-                let head = head(py, &stream, opening.replays);
+                let told = told_head(py, &stream, opening.replays);
                 self.put_unless_closed(State::There(Process::current(), Box::new(stream)));
-                head
+                told
             }
             Err(fault) => {
                 self.put(State::Over);
@@ -239,9 +253,12 @@ impl Exchange {
         Ok(awaitable)
     }
 
-    fn limits(&self, limit: Option<f64>) -> Limits {
-        let attempt = limit.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
-        Limits { attempt, ..self.limits }
+    fn limits(&self, limit: Option<f64>, head: Option<f64>) -> Limits {
+        let mut limits = Limits { attempt: limit.and_then(duration), ..self.limits };
+        if let Some(head) = head.and_then(duration) {
+            limits.timeouts.read = Some(limits.timeouts.read.map_or(head, |read| read.min(head)));
+        }
+        limits
     }
 
     fn begin(&self) -> PyResult<()> {
@@ -297,6 +314,17 @@ impl Drop for Exchange {
     }
 }
 
+/// `None` where it is longer than can be counted.
+fn duration(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+fn limit_silence(stream: &mut Stream, silence: Option<f64>) {
+    if let Some(silence) = silence {
+        stream.limit_silence(duration(silence));
+    }
+}
+
 /// Drops what an exchange held, unless this is a child of fork: then it is the parent's, and leaked.
 fn forget_the_parents(state: State) {
     let ours = match &state {
@@ -316,7 +344,7 @@ fn forget_the_parents(state: State) {
     }
 }
 
-fn head<'py>(py: Python<'py>, stream: &Stream, replays: u32) -> PyResult<Bound<'py, PyAny>> {
+fn told_head<'py>(py: Python<'py>, stream: &Stream, replays: u32) -> PyResult<Bound<'py, PyAny>> {
     let pairs = stream.headers.iter().map(|(name, value)| {
         (PyBytes::new(py, name.as_str().as_bytes()), PyBytes::new(py, value.as_bytes()))
     });

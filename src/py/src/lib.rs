@@ -33,6 +33,7 @@ mod exchange;
 mod starter;
 mod classify;
 mod opening;
+mod events;
 
 use pyo3::prelude::*;
 
@@ -63,6 +64,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classify::classify, module)?)?;
     module.add_function(wrap_pyfunction!(classify::failure, module)?)?;
     module.add_class::<opening::StreamOpening>()?;
+    module.add_class::<events::StreamEvent>()?;
+    module.add_class::<events::Events>()?;
     module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::gives_away, module)?)?;
     json::register(module)?;

@@ -16,10 +16,10 @@ use steadycall_core::sse::Format;
 use crate::records;
 
 /// Header pairs as httpx has them.
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What an answer's head tells, kept for the judgement of its events.
-struct Head {
+pub struct Head {
     status: u16,
     headers: Vec<(String, Vec<u8>)>,
     url: String,
@@ -28,7 +28,8 @@ struct Head {
 }
 
 impl Head {
-    fn new(status: u16, headers: Pairs, url: String, now: f64, statuses: Option<HashSet<u16>>) -> Self {
+    /// Of an answer; `statuses` are those the caller wants retried.
+    pub fn new(status: u16, headers: Pairs, url: String, now: f64, statuses: Option<HashSet<u16>>) -> Self {
         let named = |(name, value): (Vec<u8>, Vec<u8>)| (String::from_utf8_lossy(&name).into_owned(), value);
         Self {
             status,
@@ -39,7 +40,8 @@ impl Head {
         }
     }
 
-    fn look<T>(&self, body: &[u8], look: impl FnOnce(&Answer<'_>, Option<&StatusSet>) -> T) -> T {
+    /// Hands it to `look` as the core knows it.
+    pub fn look<T>(&self, body: &[u8], look: impl FnOnce(&Answer<'_>, Option<&StatusSet>) -> T) -> T {
         let headers: Vec<(&str, &[u8])> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let answer = Answer {

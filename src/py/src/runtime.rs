@@ -223,6 +223,7 @@ fn drive<T>(
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(Some(done)),
+                () = stop.notified() => return Ok(None),
                 () = clock::sleep_until(clock::now() + SIGNAL_POLL) => Python::attach(|py| py.check_signals())?,
             }
         }
