@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ._carrier import finish
 from ._client_base import Base
+from ._client_stream import open_stream
 from ._errors import Closed
 from ._front import Awaiting
+from ._stream import AsyncStream, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from ._call import Headers
     from ._reply import Reply
+    from ._stream import StreamTimeout
     from ._time import Deadline, Seconds
 
 
@@ -41,6 +44,7 @@ class Client(Base):
         retry_budget: a ``RetryBudget``; ``None`` lets every call retry as its policy says.
         timeout: seconds for each I/O phase, a ``Timeout``, or ``None`` for no limit.
         headers: sent with every call; a mapping, pairs, or a callable asked before each attempt.
+        stream_timeout: how long streams may let their reader wait.
         fallback: further ``Route``\\ s, tried in order when the one before gave up.
         max_response_bytes: most bytes of answer after content decoding.
         proxy: URL of an http or https proxy; ``None`` uses the environment's, less what ``NO_PROXY`` names.
@@ -130,6 +134,45 @@ class Client(Base):
         options = (deadline, tokens, partition, idempotency_key, headers)
         return finish(self._call(method, path, None if payload is None else (payload,), validate, *options))
 
+    def stream(
+        self,
+        path: str,
+        payload: Any,
+        *,
+        timeout: StreamTimeout | None = None,
+        deadline: Seconds | Deadline | None = None,
+        tokens: int | None = None,
+        partition: str | None = None,
+        idempotency_key: str | None = None,
+        headers: Headers | None = None,
+    ) -> Stream:
+        """POST ``payload`` and give the events of the answer as they come: ``with client.stream(...) as events``.
+
+        Whatever fails before the first content is tried again unseen; after it, nothing is. The payload itself asks
+        for a stream (``"stream": True``). Other arguments are those of ``call``.
+
+        Args:
+            path: appended to ``base_url``, with a query if there is one.
+            payload: whatever ``json.dumps`` takes; ``bytes`` go as they are.
+            timeout: a ``StreamTimeout``; ``None`` is the client's ``stream_timeout``.
+
+        Raises:
+            CallError: as ``call``, when the block is entered.
+            StreamInterrupted: the answer broke after its first content, while it was read.
+        """
+        return open_stream(
+            self,
+            Stream,
+            path,
+            payload,
+            timeout=timeout,
+            deadline=deadline,
+            tokens=tokens,
+            partition=partition,
+            idempotency_key=idempotency_key,
+            headers=headers,
+        )
+
     def close(self) -> None:
         """Refuse further calls. Those in flight go on to their end."""
         self._close()
@@ -198,6 +241,32 @@ class AsyncClient(Base):
         """As ``Client.request``."""
         options = (deadline, tokens, partition, idempotency_key, headers)
         return await self._call(method, path, None if payload is None else (payload,), validate, *options)
+
+    def stream(
+        self,
+        path: str,
+        payload: Any,
+        *,
+        timeout: StreamTimeout | None = None,
+        deadline: Seconds | Deadline | None = None,
+        tokens: int | None = None,
+        partition: str | None = None,
+        idempotency_key: str | None = None,
+        headers: Headers | None = None,
+    ) -> AsyncStream:
+        """As ``Client.stream``, for ``async with`` and ``async for``."""
+        return open_stream(
+            self,
+            AsyncStream,
+            path,
+            payload,
+            timeout=timeout,
+            deadline=deadline,
+            tokens=tokens,
+            partition=partition,
+            idempotency_key=idempotency_key,
+            headers=headers,
+        )
 
     async def aclose(self) -> None:
         """Refuse further calls. Those in flight go on to their end."""

@@ -24,6 +24,7 @@ from ._policy import Policy
 from ._reply import Reply
 from ._route import Route
 from ._scope import around
+from ._stream import StreamTimeout
 from ._time import read_clock
 
 TYPE_CHECKING = False
@@ -67,6 +68,7 @@ class Base:
         retry_budget: RetryBudget | None = RetryBudget(),  # noqa: B008 - a frozen value
         timeout: Seconds | Timeout | None = 30.0,
         headers: Headers | MakeHeaders | None = None,
+        stream_timeout: StreamTimeout = StreamTimeout(),  # noqa: B008 - a frozen value
         fallback: Sequence[Route] = (),
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         proxy: str | None = None,
@@ -107,6 +109,9 @@ class Base:
             concurrency = ConcurrencyLimit(concurrency)
         limits = {"concurrency": concurrency, "rate": rate, "token_budget": token_budget, "breaker": breaker}
         self._gates = _gates or Gates(read_limits(limits | {"retry_budget": retry_budget}), self.policy._checked, now)
+        if not isinstance(stream_timeout, StreamTimeout):
+            raise ConfigError("stream_timeout", repr(stream_timeout), "a StreamTimeout")
+        self._stream_timeout = stream_timeout
         self._front = self._front_class(sleep)
         self._told_time = now is not None
         self._urls: dict[str, str] = {}

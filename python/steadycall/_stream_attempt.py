@@ -127,10 +127,12 @@ class Limits:
 class Attempt:
     """One exchange, read event by event."""
 
-    def __init__(self, front: Blocking, exchange: Exchange, limits: Limits) -> None:
+    def __init__(self, front: Blocking, exchange: Exchange, limits: Limits, where: tuple[str, str]) -> None:
         self.front = front
         self.exchange = exchange
         self.limits = limits
+        self.where = where
+        """URL and host, for messages."""
         self.reader: Events | None = None
         self.status: int | None = None
         self.headers: list[tuple[bytes, bytes]] = []

@@ -36,7 +36,8 @@ class Streaming:
     ``host`` and ``url`` (without its query) are for messages, ``choices`` is how many answers the request asks for.
     ``make`` may be a coroutine function of the async front. ``is_secret`` is asked of texts of the server's that are to
     be told. Where a stream stands behind the gates of a client, ``admit`` asks its ``admission`` for an attempt, after
-    ``make``. ``tell`` is told of every step by name.
+    ``make``. ``tell`` is told of every step by name. ``others`` turn to further routes, each once, and give their URL
+    and host.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Streaming:
         admission: Admission | None = None,
         admit: Callable[[Run], Awaitable[Passing | None]] | None = None,
         tell: Callable[..., Any] | None = None,
+        others: list[Callable[[], tuple[str, str]]] | None = None,
     ) -> None:
         self.front = front
         self.make = make
@@ -65,6 +67,7 @@ class Streaming:
         self.admission = admission
         self.admit = admit
         self.tell = tell or (lambda **_: None)
+        self.others = others or []
         statuses = bound.policy.retry_status
         self.statuses = None if statuses is None else set(statuses)
         self.outer = HERE.get()
@@ -111,8 +114,10 @@ class Streaming:
             if self.admit is not None:
                 self.passing = await self.admit(run)
                 if self.passing is None:
-                    raise self._gave_up(run, *(self._last or (None, None)))
-            attempt = self.attempt = Attempt(self.front, exchange, self.limits)
+                    exchange.close()
+                    self._ended(run, self._last)
+                    return None
+            attempt = self.attempt = Attempt(self.front, exchange, self.limits, (self.url, self.host))
             self._settled = False
             self.tell(name="attempt_started", number=run.number)
             bad = await attempt.open(run, self.url, self.statuses, self.choices)
@@ -133,9 +138,23 @@ class Streaming:
             run = self.run = Run(bound.policy._checked, self.outer, bound._now, bound._draw, True, gates)
             if gates is not None:
                 gates.observe_call()
-        if not run.begin():
-            raise self._gave_up(run, *(self._last or (None, None)))
+        while not run.begin():
+            self._ended(run, self._last)
         return run
+
+    def _ended(self, run: Run, last: tuple[Attempt, Bad] | None) -> None:
+        """The end of a route: of the stream too, when there is no other or none can help.
+
+        Raises:
+            CallError: it is that of the stream.
+        """
+        if self.shown or not self.others or not run.reroute():
+            raise self._gave_up(run, *(last or (None, None)))
+        self.url, self.host = self.others.pop(0)()
+        if last is not None:
+            last[0].exchange.close()
+            self._spent = self.total_usage
+        self._last, self.attempt = last, None
 
     # How an attempt ends
 
@@ -179,7 +198,8 @@ class Streaming:
             raise self._interrupted(run, attempt, bad)
         wait = self._told_failed(run, attempt, bad, judged, passing)
         if wait is None:
-            raise self._gave_up(run, attempt, bad)
+            self._ended(run, (attempt, bad))
+            return
         attempt.exchange.close()
         _watch.retried(run.attempts[-1], self.host, bad.said, self.bound._on_retry)
         self._spent = self.total_usage
@@ -249,12 +269,13 @@ class Streaming:
         """The last real failure, or why there is none."""
         stop, stage = run.stop_reason, run.stage
         _watch.settled(run, self.total_usage, stop, self.bound._on_end)
-        fields = self.bound._fields(run, self.host)
+        url, host = (self.url, self.host) if attempt is None else attempt.where
+        fields = self.bound._fields(run, host)
         source: Any = None
         if attempt is not None and bad is not None:
             if stage != "attempt":
-                fields["why"] = f"{self.host}: {bad.said} {run.why}."
-            source = attempt.error(bad, self.url, **fields)
+                fields["why"] = f"{host}: {bad.said} {run.why}."
+            source = attempt.error(bad, url, **fields)
             if attempt.has_started:
                 source = self._with_partial(attempt, source, fields)
         if stage is not None:

@@ -27,6 +27,12 @@ use crate::policy::CheckedPolicy;
 use crate::records::state_name;
 use crate::runtime::Process;
 
+/// The model a request is for, told by its path or its body; empty when neither names one.
+#[pyfunction]
+pub fn model_of(path: &str, body: &[u8]) -> String {
+    model::of(path, body).unwrap_or_default().into_owned()
+}
+
 /// Headers that carry the key which a provider keeps limits by.
 pub const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 

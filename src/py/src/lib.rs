@@ -51,6 +51,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Barred", py.get_type::<passing::Barred>())?;
     module.add_class::<reply::Answered>()?;
     module.add_class::<caller::Caller>()?;
+    module.add_function(wrap_pyfunction!(options::header_pairs, module)?)?;
+    module.add_function(wrap_pyfunction!(gates::model_of, module)?)?;
     module.add_class::<policy::Backoff>()?;
     module.add_class::<policy::CheckedPolicy>()?;
     module.add_class::<run::Run>()?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Uri};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBytes, PyString};
 use steadycall_net::transport::{Limits, Request, Route, SetupError, Url, Via};
 use steadycall_net::{lane, proxy, url};
 
@@ -169,6 +169,22 @@ pub fn route(
     let route = Route { via, ca_bundle: path(ca_bundle)?, environment: environment() };
     lane::check_route(&route, &target.parsed).map_err(wrong)?;
     Ok((Arc::new(route), variable))
+}
+
+/// What a client's stream sends as headers: ours, the client's, the call's, each laid over those before.
+#[pyfunction]
+pub fn header_pairs<'py>(
+    given: &Bound<'py, PyAny>,
+    over: &Bound<'py, PyAny>,
+    idempotency_key: &Bound<'py, PyAny>,
+) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+    let py = given.py();
+    let mut callers = HeaderMap::new();
+    convert::headers(over, &mut callers)?;
+    let key = idempotency(idempotency_key)?;
+    let all = all_headers(&our_headers(true), given, &callers, key.as_ref())?;
+    let bytes = |value: &[u8]| PyBytes::new(py, value);
+    Ok(all.iter().map(|(name, value)| (bytes(name.as_str().as_bytes()), bytes(value.as_bytes()))).collect())
 }
 
 fn our_headers(has_body: bool) -> HeaderMap {

@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use steadycall_core::call::{Call, End, Report, Stage, Step, StopReason};
 use steadycall_core::failure::{Failure, Sent};
+use steadycall_core::passage::Refusal;
 use steadycall_core::policy::Policy;
-use steadycall_core::time::{Deadline, Moment};
+use steadycall_core::time::{self, Deadline, Moment};
 
 use crate::account::Account;
 use crate::around::Around;
@@ -212,6 +213,26 @@ impl Run {
             state.call.refused_for(stop);
             (state.stop, state.barrier) = (Some(stop), Some((why, wait)));
             Ok(())
+        })
+    }
+
+    /// Whether another route may answer what this one did not, and if so, goes on by it: with fresh tries, within the
+    /// same deadline and the same requests.
+    fn reroute(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |state| {
+            let Some(stop) = state.stop else { return Ok(false) };
+            let wait = state.barrier.as_ref().and_then(|(_, wait)| time::seconds((*wait)?));
+            let refusal = match (stop, wait) {
+                (StopReason::HintTooLong, Some(wait)) => Some(Refusal::PausedTooLong(wait)),
+                (_, Some(wait)) => Some(Refusal::TooSlow(wait)),
+                (_, None) => None,
+            };
+            if !stop.leads_elsewhere(state.last.as_ref(), refusal) {
+                return Ok(false);
+            }
+            state.call.reroute();
+            (state.stop, state.barrier) = (None, None);
+            Ok(true)
         })
     }
 

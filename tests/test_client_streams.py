@@ -1,0 +1,183 @@
+"""A client's streams: what is sent for them, by which route, and who is told. What a stream itself does is test_streams'."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+import steadycall
+from steadycall import (
+    AsyncClient,
+    CircuitBreaker,
+    Client,
+    ConcurrencyLimit,
+    Policy,
+    RateLimit,
+    Route,
+    StreamInterrupted,
+    StreamTimeout,
+)
+from steadycall.testing import Answer, FakeClock, FakeServer, answers
+
+PATH = "/v1/chat/completions"
+PAYLOAD = {"model": "a-model", "stream": True, "messages": []}
+
+
+def sse(*events: str) -> Answer:
+    return Answer(headers={"content-type": "text/event-stream"}, body="".join(f"data: {one}\n\n" for one in events))
+
+
+def delta(text: str) -> str:
+    return json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]})
+
+
+WHOLE = sse(delta("Hello, "), delta("you."), "[DONE]")
+BROKEN = sse(delta("Hello, "))
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture(params=["sync", "async"])
+def reading(request):
+    """Reads all texts of a stream of a client with these settings."""
+
+    def read(base_url, *, path=PATH, options=(), **settings):
+        def made(kind):
+            client = kind(base_url, **settings)
+            return client, client.stream(path, PAYLOAD, **dict(options))
+
+        if request.param == "sync":
+            _, stream = made(Client)
+            with stream as events:
+                return [event.text for event in events], stream
+
+        async def main():
+            _, stream = made(AsyncClient)
+            async with stream as events:
+                return [event.text async for event in events], stream
+
+        return asyncio.run(main())
+
+    return read
+
+
+def test_a_stream_is_a_request_of_the_client(reading):
+    with FakeServer(WHOLE) as server:
+        texts, _ = reading(
+            f"{server.url}?v=1", headers={"authorization": "k"}, options={"headers": {"x": "1"}, "idempotency_key": "i"}
+        )
+        request = server.requests[0]
+    assert texts[:2] == ["Hello, ", "you."]
+    assert (request.path, request.query) == (PATH, "v=1")
+    assert request.json() == PAYLOAD
+    assert [request.headers[name] for name in ("authorization", "x", "idempotency-key")] == ["k", "1", "i"]
+    assert request.headers["content-type"] == "application/json"
+
+
+def test_what_fails_before_the_first_content_is_tried_again_with_fresh_headers(reading, clock):
+    keys = iter(["first", "second"])
+    with FakeServer(answers.openai.overloaded(), WHOLE) as server:
+        texts, stream = reading(
+            server.url, headers=lambda: {"authorization": next(keys)}, sleep=clock.sleep, clock=clock, rng=1
+        )
+        assert [request.headers["authorization"] for request in server.requests] == ["first", "second"]
+    assert "".join(texts).startswith("Hello, you.")
+    assert [attempt.status for attempt in stream.attempts] == [503, 200]
+
+
+def test_another_route_is_tried_before_the_first_delta_and_never_after_it(reading, clock):
+    settings = {"sleep": clock.sleep, "clock": clock, "rng": 1, "policy": Policy(tries=2)}
+    with FakeServer(answers.openai.server_error()) as first, FakeServer(WHOLE) as second:
+        texts, stream = reading(first.url, headers={"authorization": "first"}, fallback=[Route(second.url)], **settings)
+        assert "".join(texts).startswith("Hello, you.")
+        assert [attempt.number for attempt in stream.attempts] == [1, 2, 3]
+        assert "authorization" not in second.requests[0].headers
+    with FakeServer(BROKEN) as first, FakeServer(WHOLE) as second:
+        with pytest.raises(StreamInterrupted) as broken:
+            reading(first.url, fallback=[Route(second.url)], **settings)
+        assert broken.value.partial == "Hello, "
+        assert second.requests == []
+
+
+def test_the_gates_hold_for_streams(reading, clock):
+    settings = {"sleep": clock.sleep, "clock": clock, "rng": 1}
+    with FakeServer(answers.openai.rate_limited(20), WHOLE) as server:
+        reading(server.url, rate=RateLimit(requests_per_minute=600, burst=1), policy=Policy(), **settings)
+    assert clock.sleeps == pytest.approx([20.0])
+
+
+def test_an_open_circuit_refuses_a_stream_and_a_finished_one_closes_it(clock):
+    with FakeServer(answers.openai.server_error(), WHOLE) as server:
+        client = Client(
+            server.url, breaker=CircuitBreaker(failure_threshold=1), policy=Policy(tries=1), clock=clock,
+        )  # fmt: skip
+        with pytest.raises(steadycall.HTTPStatusError):
+            client.stream(PATH, PAYLOAD).collect()
+        with pytest.raises(steadycall.CircuitOpen):
+            client.stream(PATH, PAYLOAD).collect()
+        clock.advance(31)
+        assert client.stream(PATH, PAYLOAD).collect().text == "Hello, you."
+        assert client.circuit("a-model").state == "closed"
+
+
+def test_a_stream_without_its_end_is_a_failure_for_the_breaker(clock):
+    with FakeServer(BROKEN) as server:
+        client = Client(server.url, breaker=CircuitBreaker(failure_threshold=1), policy=Policy(tries=1), clock=clock)
+        with pytest.raises(StreamInterrupted):
+            client.stream(PATH, PAYLOAD).collect()
+        assert client.circuit("a-model").state == "open"
+
+
+def test_a_reader_who_leaves_frees_the_slot():
+    with FakeServer(WHOLE.replace(drip=(60, 0.2))) as server:
+        client = Client(server.url, concurrency=ConcurrencyLimit(1))
+        with client.stream(PATH, PAYLOAD) as events:
+            next(iter(events))
+            assert client.in_flight == 1
+        assert client.in_flight == 0
+        server.wait_for(lambda s: s.aborted == 1)
+
+
+def test_observers_are_told_of_the_first_delta(reading):
+    seen, ends = [], []
+    with FakeServer(WHOLE) as server:
+        reading(server.url, on_event=seen.append, on_end=ends.append)
+    assert [event.name for event in seen] == ["attempt_started", "first_delta", "attempt_ended"]
+    assert {event.model for event in seen} == {"a-model"}
+    assert [end.outcome for end in ends] == ["answered"]
+
+
+def test_a_deadline_of_the_call_bounds_a_stream(reading):
+    with FakeServer(Answer(never=True)) as server:
+        with pytest.raises(steadycall.DeadlineExceeded) as late:
+            reading(server.url, options={"deadline": 0.2})
+    assert late.value.stage == "attempt"
+
+
+def test_the_clients_stream_timeout_holds_where_the_call_gives_none(reading):
+    with FakeServer(Answer(never=True)) as server:
+        with pytest.raises(steadycall.AttemptTimeout, match="first_event"):
+            reading(server.url, stream_timeout=StreamTimeout(first_event=0.1), policy=Policy(tries=1))
+
+
+def test_a_closed_client_gives_no_stream(reading):
+    client = Client("https://a.test")
+    client.close()
+    with pytest.raises(steadycall.Closed):
+        client.stream(PATH, PAYLOAD)
+    with pytest.raises(steadycall.ConfigError, match="stream_timeout"):
+        reading("https://a.test", stream_timeout=5)
+
+
+def test_all_choices_asked_for_must_end():
+    one = json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]})
+    with FakeServer(sse(one)) as server:
+        client = Client(server.url, policy=Policy(tries=1))
+        assert client.stream(PATH, PAYLOAD).collect().text == "a"
+        with pytest.raises(StreamInterrupted):
+            client.stream(PATH, PAYLOAD | {"n": 2}).collect()
