@@ -245,7 +245,7 @@ def test_every_rust_file_is_listed_in_its_lib(crate: str) -> None:
 
 
 def test_every_python_module_has_its_place_in_the_order() -> None:
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
     assert modules == set(PYTHON_ORDER) - {"_native"}
 
 
@@ -256,6 +256,12 @@ def test_a_python_module_imports_only_modules_above_it() -> None:
 
 def test_nothing_but_the_testing_kit_imports_the_testing_kit() -> None:
     assert [path.name for path in PACKAGE.glob("*.py") if "testing" in imports(path)] == []
+
+
+def test_nothing_imports_the_command_line_and_it_uses_public_names_only() -> None:
+    assert [path.name for path in PACKAGE.glob("*.py") if "cli" in imports(path) and path.stem != "__main__"] == []
+    used = {name for path in (PACKAGE / "cli").glob("*.py") for name in imports(path, for_types=False)}
+    assert used - {"cli", "testing"} - set(steadycall.__all__) == set()
 
 
 # Nothing panics

@@ -1,0 +1,28 @@
+"""The command ``steadycall``: what the library decides, on a command line.
+
+Nothing else of the package imports this one. What it is made of comes with the extra ``cli``; only ``main`` and the
+demo do without.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# In the order in which they are told; the same as in the extra.
+_NEEDED = ("click", "rich")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with ``arguments``, those of the process by default, and return its exit code."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        print(f"steadycall: the command needs {' and '.join(missing)}: pip install 'steadycall[cli]'", file=sys.stderr)
+        return 2
+    from steadycall.cli.app import run  # not before it is known that it can be loaded
+
+    return run(arguments)

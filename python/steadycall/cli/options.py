@@ -1,0 +1,122 @@
+"""The fields of a policy as options of a command, and one way to refuse what makes no sense.
+
+The defaults are asked of ``Policy``, which alone states them.
+"""
+
+from __future__ import annotations
+
+import click
+
+from steadycall import ConfigError, Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # generic to type checkers alone, before click 8.4
+
+# More requests than this are no policy but a mistake, and each is gone through.
+MOST_REQUESTS = 1000
+
+
+class BadInput(click.ClickException):
+    """What was read is not what the command is for."""
+
+    exit_code = 4
+
+
+class Backoff(ParamType):
+    """``fixed:2``, ``exponential:0.5,10``, ``full_jitter:1,30`` or ``none``, as ``Policy.from_mapping`` takes it."""
+
+    name = "backoff"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        made, _, numbers = str(value).partition(":")
+        if not numbers:
+            return made
+        try:
+            parts = [float(part) for part in numbers.split(",")]
+        except ValueError:
+            self.fail("must be like fixed:2, exponential:0.5,10, full_jitter:1,30 or none", param, ctx)
+        return {made: parts[0] if len(parts) == 1 else parts}
+
+
+class Statuses(ParamType):
+    """Statuses with commas between them."""
+
+    name = "statuses"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return {int(part) for part in str(value).split(",") if part.strip()}
+        except ValueError:
+            self.fail("must be statuses with commas between them, like 429,503", param, ctx)
+
+
+_S = "S"  # how seconds are called where a value goes
+
+_OPTIONS: dict[str, tuple[Any, str | None, str]] = {
+    "tries": (int, "N", "Attempts in all, the first included."),
+    "base": (float, _S, "Ceiling of the first random wait in seconds; it doubles from wait to wait."),
+    "cap": (float, _S, "Ceiling of every such wait in seconds."),
+    "max_wait": (float, _S, "Longest wait in seconds a server may ask for."),
+    "deadline": (float, _S, "Seconds for everything, waits included."),
+    "attempt_timeout": (float, _S, "Seconds one attempt may take."),
+    "min_attempt": (float, _S, "With less than these seconds left no attempt is started."),
+    "backoff": (Backoff(), "KIND", "fixed:S, exponential:BASE,CAP, full_jitter:BASE,CAP or none."),
+    "validation_tries": (int, "N", "Answers that may fail their validation."),
+    "max_requests": (int, "N", "Most requests one call may cost."),
+    "hint_jitter": (float, "SHARE", "Largest share of a server's wait that is added to it by chance."),
+    "retry_status": (Statuses(), "LIST", "The statuses to retry in place of the built-in table, like 429,503."),
+}
+_SWITCHES = {
+    "retry_transport": "Do not retry faults of the transport.",
+    "retry_maybe_processed": "Do not send again what may have reached the model.",
+}
+
+
+def policy_options(command: F) -> F:
+    """Give a command the fields of a policy; it gets them as keywords, for ``policy_of``."""
+    for name, text in reversed(_SWITCHES.items()):
+        command = click.option(f"--no-{dashed(name)}", f"no_{name}", is_flag=True, help=text)(command)
+    for name, (kind, metavar, text) in reversed(_OPTIONS.items()):
+        default = (Policy.__init__.__kwdefaults__ or {})[name]
+        told = text if default in (None, 0.0) else f"{text}  [default: {default:g}]"
+        command = click.option(f"--{dashed(name)}", type=kind, metavar=metavar, help=told)(command)
+    return command
+
+
+def policy_of(given: Mapping[str, Any]) -> Policy:
+    """The policy that ``policy_options`` were given for; what was left out has the policy's own default.
+
+    Raises:
+        UsageError: a value that makes no sense.
+    """
+    fields = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    fields |= {name: False for name in _SWITCHES if given[f"no_{name}"]}
+    with refusing():
+        policy = Policy.from_mapping(fields)
+    if policy.worst_case().requests > MOST_REQUESTS:
+        raise click.UsageError(f"the policy allows more than {MOST_REQUESTS} requests for one call")
+    return policy
+
+
+def dashed(name: str) -> str:
+    """A parameter's name as an option's."""
+    return name.replace("_", "-")
+
+
+class refusing:
+    """What the library refuses, as a wrong use of the command: the option's name, and what is allowed."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ConfigError):
+            field, _, rest = str(error).partition(" ")
+            raise click.UsageError(f"--{dashed(field)} {rest}") from None

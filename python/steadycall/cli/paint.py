@@ -1,0 +1,48 @@
+"""What the terminal allows: colours, signs beyond ASCII, and how times and counts are written."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+BOLD, DIM, GREEN, RED, YELLOW, BLUE = "1", "2", "32", "31", "33", "34"
+
+
+class Paint:
+    """Colours for a terminal; nothing for a pipe, a file, ``NO_COLOR`` or a terminal that has none."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def __call__(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if text and self.is_on else text
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there are colours now; an empty ``NO_COLOR`` counts for nothing, as https://no-color.org says."""
+        stream = sys.stdout if self._stream is None else self._stream
+        return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def writes(signs: str, stream: TextIO | None = None) -> bool:
+    """Whether a stream's encoding has these signs."""
+    stream = sys.stdout if stream is None else stream
+    try:
+        signs.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def seconds(value: float) -> str:
+    """Seconds as people write them: at most three decimals, none that say nothing."""
+    return f"{round(value, 3):.15g} s"
+
+
+def times(count: int, one: str) -> str:
+    """A count with its noun."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
