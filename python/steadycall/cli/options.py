@@ -20,7 +20,7 @@ else:
     ParamType = click.ParamType  # generic to type checkers alone, before click 8.4
 
 # More requests than this are no policy but a mistake, and each is gone through.
-MOST_REQUESTS = 1000
+MOST_REQUESTS = 200
 
 
 class BadInput(click.ClickException):
