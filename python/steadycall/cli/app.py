@@ -51,8 +51,10 @@ app.add_command(explain.command)
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; what goes wrong is told in one line."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = app.main(arguments, prog_name="steadycall", standalone_mode=False)
+        # The arguments go along as they are, for a command that says how to go on.
+        code = app.main(given, prog_name="steadycall", standalone_mode=False, obj=given)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)

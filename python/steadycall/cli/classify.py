@@ -12,6 +12,7 @@ from typing import BinaryIO
 import click
 
 import steadycall
+from steadycall import Policy
 from steadycall.cli import paint
 from steadycall.cli.answer import Answer, NotHTTP, looks_like_one, read_answer, read_header
 from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
@@ -21,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from steadycall import Policy
 
 MEANINGS = {
     "call": "the call itself went wrong; a wait may mend it",
@@ -37,7 +37,7 @@ MEANINGS = {
 @click.option("-H", "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header of a bare body.")
 @click.option("--url", metavar="URL", help="Where it came from; tells the provider. It is never printed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@policy_options
+@policy_options(Policy())
 def command(
     file: BinaryIO, status: int | None, headers: tuple[str, ...], url: str | None, as_json: bool, **fields: Any
 ) -> None:
@@ -50,7 +50,7 @@ def command(
       curl -si https://api.openai.com/v1/models | steadycall classify --url https://api.openai.com
       steadycall classify --status 429 -H 'Retry-After: 90' --max-wait 120 body.json
     """
-    policy = policy_of(fields)
+    policy = policy_of(fields, Policy())
     answer = taken(file, status, headers)
     with refusing():
         failure = steadycall.classify(status=answer.status, headers=answer.headers, body=answer.body, url=url)

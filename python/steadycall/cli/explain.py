@@ -8,6 +8,7 @@ from typing import TextIO
 
 import click
 
+from steadycall import Policy
 from steadycall.cli.latencies import BadLine, Latencies, read_latencies
 from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
 from steadycall.cli.picture import drawn
@@ -30,7 +31,7 @@ TOO_LONG = 1
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it there."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@policy_options
+@policy_options(Policy())
 def command(
     within: float | None,
     chains: int,
@@ -50,7 +51,7 @@ def command(
       steadycall explain --tries 3 --attempt-timeout 15 --max-wait 10 --within 120 --chains 2
       steadycall explain --attempt-timeout 20 --latencies latencies.txt --svg policy.svg
     """
-    policy = policy_of(fields)
+    policy = policy_of(fields, Policy())
     with refusing():
         plan = plan_of(policy, chains=chains, within=within)
     found = None

@@ -1,6 +1,6 @@
 """The fields of a policy as options of a command, and one way to refuse what makes no sense.
 
-The defaults are asked of ``Policy``, which alone states them.
+The defaults are asked of a policy, and stated nowhere here.
 """
 
 from __future__ import annotations
@@ -79,24 +79,31 @@ _SWITCHES = {
 }
 
 
-def policy_options(command: F) -> F:
-    """Give a command the fields of a policy; it gets them as keywords, for ``policy_of``."""
-    for name, text in reversed(_SWITCHES.items()):
-        command = click.option(f"--no-{dashed(name)}", f"no_{name}", is_flag=True, help=text)(command)
-    for name, (kind, metavar, text) in reversed(_OPTIONS.items()):
-        default = (Policy.__init__.__kwdefaults__ or {})[name]
-        told = text if default in (None, 0.0) else f"{text}  [default: {default:g}]"
-        command = click.option(f"--{dashed(name)}", type=kind, metavar=metavar, help=told)(command)
-    return command
+def policy_options(base: Policy) -> Callable[[F], F]:
+    """Give a command the fields of a policy, with the defaults of ``base``; it gets them as keywords."""
+
+    def given(command: F) -> F:
+        for name, text in reversed(_SWITCHES.items()):
+            command = click.option(f"--no-{dashed(name)}", f"no_{name}", is_flag=True, help=text)(command)
+        for name, (kind, metavar, text) in reversed(_OPTIONS.items()):
+            default = getattr(base, name)
+            told = text if default in (None, 0.0) else f"{text}  [default: {default:g}]"
+            command = click.option(f"--{dashed(name)}", type=kind, metavar=metavar, help=told)(command)
+        return command
+
+    return given
 
 
-def policy_of(given: Mapping[str, Any]) -> Policy:
-    """The policy that ``policy_options`` were given for; what was left out has the policy's own default.
+def policy_of(given: Mapping[str, Any], base: Policy) -> Policy:
+    """The policy that ``policy_options`` were given for; what was left out is that of ``base``.
 
     Raises:
         UsageError: a value that makes no sense.
     """
-    fields = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    fields = {name: getattr(base, name) for name in _OPTIONS}
+    if given["backoff"] is not None:
+        del fields["base"], fields["cap"]  # of no use to another backoff
+    fields |= {name: given[name] for name in _OPTIONS if given[name] is not None}
     fields |= {name: False for name in _SWITCHES if given[f"no_{name}"]}
     with refusing():
         policy = Policy.from_mapping(fields)

@@ -46,3 +46,15 @@ def seconds(value: float) -> str:
 def times(count: int, one: str) -> str:
     """A count with its noun."""
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def duration(value: float) -> str:
+    """A longer time in its two largest units: ``45 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    if value < 60:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    left = round(value)
+    for size, unit, smaller, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if left >= size:
+            rest = left % size // smaller
+            return f"{left // size:,} {unit}" + (f" {rest} {below}" if rest else "")
+    return f"{left} s"
