@@ -110,6 +110,29 @@ def test_a_reader_that_has_enough_ends_it_without_a_word():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is full is Linux's")
+def test_a_full_disk_is_told_in_one_line():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    command = [sys.executable, "-m", "steadycall", "explain"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, env=environment, stdout=full, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"steadycall: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_is_as_an_empty_one(closed):
+    command = f"{sys.executable} -m steadycall classify --status 503 {closed}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run(["sh", "-c", command], env=environment, input=b"", capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert bool(done.stdout) is (closed != ">&-")
+
+
+@pytest.mark.slow
 def test_the_demo_reaches_its_server_past_any_proxy_and_has_no_colour_when_piped():
     done = run("demo", HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="", no_proxy="")
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,7 @@ demo do without.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -23,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing:
         print(f"steadycall: the command needs {' and '.join(missing)}: pip install 'steadycall[cli]'", file=sys.stderr)
         return 2
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by who started it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - it lives as long as the process
     from steadycall.cli.app import run  # not before it is known that it can be loaded
 
     return run(arguments)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE, INTERRUPTED = 2, 130
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -56,20 +56,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The arguments go along as they are, for a command that says how to go on.
         code = app.main(given, prog_name="steadycall", standalone_mode=False, obj=given)
         sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message(), file=sys.stderr)
-        return USAGE
+        return told(error.format_message(), USAGE)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         command = "steadycall" if context is None else context.command_path
         more = f" (see {command} --help)" if isinstance(error, click.UsageError) else ""
-        print(f"{command}: {' '.join(error.format_message().split())}{more}", file=sys.stderr)
-        return error.exit_code
+        return told(f"{command}: {' '.join(error.format_message().split())}{more}", error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        print("steadycall: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return told("steadycall: interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Who reads has enough. What is left in the buffer must not be tried again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return code if isinstance(code, int) else 0
+        drop_output()  # who reads has enough
+        return FAILED
+    except OSError as error:
+        drop_output()
+        return told(f"steadycall: {error}", FAILED)
+
+
+def told(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code
+
+
+def drop_output() -> None:
+    """What could not be written must not be tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,7 +15,7 @@ import steadycall
 from steadycall import Policy
 from steadycall.cli import paint
 from steadycall.cli.answer import Answer, NotHTTP, looks_like_one, read_answer, read_header
-from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
+from steadycall.cli.options import MOST_REQUESTS, BadInput, policy_of, policy_options, refusing
 from steadycall.cli.rehearsal import LEAST, MOST, Rehearsal, rehearse
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def command(
       curl -si https://api.openai.com/v1/models | steadycall classify --url https://api.openai.com
       steadycall classify --status 429 -H 'Retry-After: 90' --max-wait 120 body.json
     """
-    policy = policy_of(fields, Policy())
+    policy = policy_of(fields, Policy(), most_requests=MOST_REQUESTS)
     answer = taken(file, status, headers)
     with refusing():
         failure = steadycall.classify(status=answer.status, headers=answer.headers, body=answer.body, url=url)
@@ -172,7 +172,8 @@ def attempts(least: Rehearsal, most: Rehearsal) -> tuple[int, int]:
 
 def to(least: float, most: float) -> str:
     """A range in words."""
-    return f"{round(least, 3):g}" if round(least, 3) == round(most, 3) else f"{round(least, 3):g} to {round(most, 3):g}"
+    ends = dict.fromkeys(map(paint.number, (least, most)))
+    return " to ".join(ends)
 
 
 def finite(value: float) -> float | None:

@@ -10,7 +10,7 @@ import click
 
 from steadycall import Policy
 from steadycall.cli.latencies import BadLine, Latencies, read_latencies
-from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
+from steadycall.cli.options import MOST_REQUESTS, BadInput, policy_of, policy_options, refusing
 from steadycall.cli.picture import drawn
 from steadycall.cli.plan import Plan, plan_of
 from steadycall.cli.svg import svg
@@ -51,7 +51,7 @@ def command(
       steadycall explain --tries 3 --attempt-timeout 15 --max-wait 10 --within 120 --chains 2
       steadycall explain --attempt-timeout 20 --latencies latencies.txt --svg policy.svg
     """
-    policy = policy_of(fields, Policy())
+    policy = policy_of(fields, Policy(), most_requests=MOST_REQUESTS)
     with refusing():
         plan = plan_of(policy, chains=chains, within=within)
     found = None

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 else:
     ParamType = click.ParamType  # generic to type checkers alone, before click 8.4
 
-# More requests than this are no policy but a mistake, and each is gone through.
+# What a command goes through one by one; more requests than this are no policy but a mistake.
 MOST_REQUESTS = 200
+
+# Parameters of the library that have another name here.
+_NAMES = {"rows": "IN", "headers": "--header", "url": "--url or --base-url"}
 
 
 class BadInput(click.ClickException):
@@ -94,11 +97,11 @@ def policy_options(base: Policy) -> Callable[[F], F]:
     return given
 
 
-def policy_of(given: Mapping[str, Any], base: Policy) -> Policy:
+def policy_of(given: Mapping[str, Any], base: Policy, *, most_requests: int | None = None) -> Policy:
     """The policy that ``policy_options`` were given for; what was left out is that of ``base``.
 
     Raises:
-        UsageError: a value that makes no sense.
+        UsageError: a value that makes no sense, or more than ``most_requests`` for one call.
     """
     fields = {name: getattr(base, name) for name in _OPTIONS}
     if given["backoff"] is not None:
@@ -107,8 +110,8 @@ def policy_of(given: Mapping[str, Any], base: Policy) -> Policy:
     fields |= {name: False for name in _SWITCHES if given[f"no_{name}"]}
     with refusing():
         policy = Policy.from_mapping(fields)
-    if policy.worst_case().requests > MOST_REQUESTS:
-        raise click.UsageError(f"the policy allows more than {MOST_REQUESTS} requests for one call")
+    if most_requests is not None and policy.worst_case().requests > most_requests:
+        raise click.UsageError(f"the policy allows more than {most_requests} requests for one call")
     return policy
 
 
@@ -126,4 +129,4 @@ class refusing:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ConfigError):
             field, _, rest = str(error).partition(" ")
-            raise click.UsageError(f"--{dashed(field)} {rest}") from None
+            raise click.UsageError(f"{_NAMES.get(field, f'--{dashed(field)}')} {rest}") from None

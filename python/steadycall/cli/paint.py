@@ -38,9 +38,14 @@ def writes(signs: str, stream: TextIO | None = None) -> bool:
     return True
 
 
+def number(value: float) -> str:
+    """A number as people write it: at most three decimals, none that say nothing."""
+    return f"{round(value, 3):.15g}"
+
+
 def seconds(value: float) -> str:
-    """Seconds as people write them: at most three decimals, none that say nothing."""
-    return f"{round(value, 3):.15g} s"
+    """The same with its unit."""
+    return f"{number(value)} s"
 
 
 def times(count: int, one: str) -> str:

@@ -6,7 +6,7 @@ import shutil
 import sys
 
 from steadycall.cli import paint
-from steadycall.cli.paint import seconds, times
+from steadycall.cli.paint import number, seconds, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def table(plan: Plan) -> list[str]:
     for wait, skipped in elided(plan.waits):
         if skipped:
             rows.append(row(f"... {skipped} more", ""))
-        own = seconds(wait.most) if wait.least == wait.most else f"{wait.least:g} to {seconds(wait.most)}"
+        own = seconds(wait.most) if wait.least == wait.most else f"{number(wait.least)} to {seconds(wait.most)}"
         rows.append(row(f"after attempt {wait.after}", f"{own:<{NOTE}}up to {seconds(wait.asked)}"))
     return rows
 
@@ -92,7 +92,7 @@ def line(plan: Plan, color: paint.Paint) -> list[str]:
         length = max(right - left, 1)
         sign = (wait if bar.is_wait else attempt) if bar.ended > bar.began else "|"
         shade = paint.YELLOW if bar.is_wait else paint.BLUE
-        note = f"{bar.began:g} to {seconds(bar.ended)}" if bar.ended > bar.began else f"at {seconds(bar.began)}"
+        note = f"{number(bar.began)} to {seconds(bar.ended)}" if bar.ended > bar.began else f"at {seconds(bar.began)}"
         rows.append(row(label(plan, bar), " " * left + color(shade, sign * length) + " " * (width - left - length)))
         rows[-1] = f"{rows[-1]}  {note}".rstrip()
     return [*rows, row("then", plan.because)]
@@ -117,11 +117,11 @@ def place(moment: float, end: float, width: int) -> int:
 def elided(rows: Sequence[T]) -> Iterator[tuple[T, int]]:
     """The first rows and the last, each with the number of those left out before it."""
     left_out = len(rows) - MOST_ROWS
-    for number, one in enumerate(rows):
-        if left_out <= 0 or number < MOST_ROWS - 2:
+    for index, one in enumerate(rows):
+        if left_out <= 0 or index < MOST_ROWS - 2:
             yield one, 0
-        elif number >= len(rows) - 2:
-            yield one, left_out if number == len(rows) - 2 else 0
+        elif index >= len(rows) - 2:
+            yield one, left_out if index == len(rows) - 2 else 0
 
 
 def compared(plan: Plan, found: Latencies) -> list[str]:
