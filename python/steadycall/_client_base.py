@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ._time import Clock, Seconds, Timeout
 
     MakeHeaders = Callable[[], Headers]
+    Options = tuple[Any, ...]
 
 _LIMITS: dict[str, type] = {
     "concurrency": ConcurrencyLimit,
@@ -180,7 +181,7 @@ class Base:
             return home.headers
         raise ConfigError("fallback", "a route with headers to the client's own origin", "one without, or elsewhere")
 
-    def _open(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, *options: Any) -> HttpCall:
+    def _open(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, options: Options) -> HttpCall:
         """A call's request by the client's own route; ``options`` as ``Caller.begin`` has them."""
         if self._closed:
             raise Closed("this client was closed; make another one")
@@ -192,9 +193,11 @@ class Base:
             if len(self._urls) < URLS_KEPT:
                 self._urls[path] = url
         lends_sleep = self._told_time or self._front.lends_sleep
+        deadline, tokens, partition, key, headers = options
         return self._callers[0].begin(
-            method, url, payload, *options, around(), validate is not None, lends_sleep
-        )  # fmt: skip
+            *(method, url, payload, deadline, tokens, partition, key, headers),
+            *(around(), validate is not None, lends_sleep),
+        )
 
     def _elsewhere(self, number: int, method: str, path: str, payload: tuple[Any] | None, options: Any) -> HttpCall:
         """The same request by another route."""
@@ -211,7 +214,7 @@ class Base:
     async def _call(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, *options: Any) -> Reply:
         """One call, whatever it takes."""
         validate = self._validate if validate is None else validate
-        one = self._open(method, path, payload, validate, *options)
+        one = self._open(method, path, payload, validate, options)
         one.allow_routes(len(self._routes) - 1)
         number = 0
         make_headers = self._made(0)
