@@ -275,6 +275,15 @@ impl<W: Clone> Buckets<W> {
         }
     }
 
+    /// Told the limits of a minute that a provider gives a key, where none were given at the start. The bucket begins
+    /// full; what is left of it `observe_remaining` is told. Returns whom to wake: who waits must look at the new flow.
+    pub fn observe_limit(&mut self, key: &Key, limit: RateLimit, now: Moment) -> Vec<W> {
+        let Some(bucket) = self.keyed.get(key) else { return Vec::new() };
+        bucket.requests = limit.requests.map(|rate| Level::full(rate, now));
+        bucket.tokens = limit.tokens.map(|rate| Level::full(rate, now));
+        bucket.line.iter().map(|waiter| waiter.waker.clone()).collect()
+    }
+
     /// How long the pause of a key lasts; zero without one.
     pub fn pause(&mut self, key: &Key, now: Moment) -> Duration {
         self.keyed.get(key).map_or(Duration::ZERO, |bucket| bucket.paused_until.since(now))
@@ -431,6 +440,17 @@ mod tests {
             Admission::Wait(ticket, until) => (ticket, until),
             other => panic!("there is a wait, not {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_limit_that_is_learned_holds_from_then_on() {
+        let (mut buckets, key) = buckets(RateLimit::default());
+        (0..9).for_each(|_| drop(go(buckets.admit(&key, ask(0), true, || 0, at(0)))));
+        assert!(buckets.observe_limit(&key, limit(Some(60), None, 3), at(0)).is_empty());
+        buckets.observe_remaining(&key, Remaining { requests: Some(2), tokens: None }, at(0));
+        (0..2).for_each(|_| drop(go(buckets.admit(&key, ask(0), true, || 0, at(0)))));
+        let (_, until) = wait(buckets.admit(&key, ask(0), true, || 0, at(0)));
+        assert_eq!(until, Deadline::At(at(1_000)));
     }
 
     #[test]
