@@ -7,6 +7,7 @@ done by a thread of the native module that never takes the GIL; what is left her
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 
 from ._bulk_files import Lock, paths
 from ._bulk_records import BulkPlan, BulkProgress, BulkSummary
@@ -113,7 +114,10 @@ class BulkRun:
 
     def progress(self) -> BulkProgress:
         """How far it is."""
-        return BulkProgress(**self._native.progress())
+        fields = self._native.progress()
+        wait = fields.pop("wait")
+        until = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
+        return BulkProgress(**fields, waits_until=until)
 
     def stop(self) -> None:
         """Send nothing new and finish what is in flight; rows that wait stay for the next run. Returns at once."""

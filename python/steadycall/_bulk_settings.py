@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         ca_bundle: str | PathLike[str] | None
 
 
-POLICY = Policy(tries=6, cap=60.0, max_wait=3600.0, hint_jitter=0.1)
+POLICY = Policy(tries=6, cap=60.0, max_wait=3600.0, attempt_timeout=600.0, hint_jitter=0.1)
 """How a row is retried unless told otherwise: more patiently than a single call, for nobody waits for one row."""
 
 

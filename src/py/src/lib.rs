@@ -34,6 +34,7 @@ mod starter;
 mod classify;
 mod opening;
 mod events;
+mod bulk;
 
 use pyo3::prelude::*;
 
@@ -66,6 +67,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opening::StreamOpening>()?;
     module.add_class::<events::StreamEvent>()?;
     module.add_class::<events::Events>()?;
+    module.add_class::<bulk::Bulk>()?;
+    module.add_function(wrap_pyfunction!(bulk::bulk_survey, module)?)?;
     module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::gives_away, module)?)?;
     json::register(module)?;
