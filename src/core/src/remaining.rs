@@ -81,6 +81,13 @@ fn axis(name: &str, dialect: Dialect) -> Option<Axis> {
 /// Where a reset tells that what was used comes back more slowly than within minutes, the limit is one of a day and
 /// says nothing about a minute.
 pub fn limits(headers: &Headers<'_>, dialect: Dialect) -> Remaining {
+    // Most servers tell of none.
+    if !headers
+        .iter()
+        .any(|(name, _)| name.contains("limit") || name.contains("LIMIT") || name.contains("Limit"))
+    {
+        return Remaining::default();
+    }
     let of = |axis: &str| {
         let [ours, theirs] = if dialect == Dialect::Anthropic {
             [format!("anthropic-ratelimit-{axis}-limit"), String::new()]

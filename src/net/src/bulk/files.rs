@@ -1,5 +1,5 @@
-//! A run from file to file. One task reads, starts and writes; each row has a task of its own, which waits where it
-//! must, so that a row that is to be sent again holds up nobody.
+//! A run from file to file. One task reads and writes; rows are sent by others, more of them than may be in flight, so
+//! that a row that waits to be sent again holds up nobody.
 //!
 //! Files are read and written on the runtime's thread, because that is a copy to or from the system's memory; they are
 //! brought to the disk on another, because that takes as long as a disk takes.
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use steadycall_core::failure::Sent;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
-use super::counts::add;
 use super::crew::{Crew, Landed};
 use super::known::Seen;
 use super::lines::Lines;
 use super::look::{Earlier, Trouble};
+use super::pool::{Pool, Todo};
 use super::record::{self, Bad};
 use super::rows::{self, Form};
 use super::store::{self, Store};
@@ -51,7 +51,7 @@ struct Files {
     earlier: Earlier,
     seen: Seen,
     store: Store,
-    tasks: JoinSet<Box<Landed>>,
+    pool: Pool,
     window: usize,
     /// Bytes of the rows that are open.
     held: usize,
@@ -88,8 +88,8 @@ pub async fn run(
         form: rows.1,
         seen: Seen::with_room_for(earlier.rows),
         earlier,
+        pool: Pool::new(Arc::clone(&crew), Some(store.journal())),
         store,
-        tasks: JoinSet::new(),
         window,
         held: 0,
         more: true,
@@ -99,7 +99,7 @@ pub async fn run(
     };
     let ended = files.work(&abort).await;
     // What has no record yet gets none: stopped rows wait for the next run.
-    files.tasks.shutdown().await;
+    files.pool.close().await;
     counts.in_flight.store(0, Ordering::Relaxed);
     counts.open.store(0, Ordering::Relaxed);
     let synced = store::sync(files.store.unsynced());
@@ -115,7 +115,7 @@ impl Files {
             let read = self.fill()?;
             self.write()?;
             let stopped = self.crew.shared().stop.is_raised();
-            if self.tasks.is_empty() && (stopped || !self.more) {
+            if self.pool.open() == 0 && (stopped || !self.more) {
                 let complete = !self.more && !stopped;
                 return Ok(if complete { Outcome::Complete } else { Outcome::Stopped });
             }
@@ -138,9 +138,8 @@ impl Files {
                         syncing = Some(tokio::task::spawn_blocking(|| store::sync(files)));
                     }
                 }
-                Some(landed) = self.tasks.join_next() => {
-                    self.landed(landed)?;
-                    while let Some(landed) = self.tasks.try_join_next() {
+                landed = self.pool.landed(), if self.pool.open() > 0 => {
+                    for landed in landed? {
                         self.landed(landed)?;
                     }
                     self.write()?;
@@ -155,7 +154,7 @@ impl Files {
         let mut read = 0;
         while self.more
             && read < TURN
-            && self.tasks.len() < self.window
+            && self.pool.open() < self.window
             && self.held < READ_AHEAD
             && !self.crew.shared().stop.is_raised()
         {
@@ -186,12 +185,8 @@ impl Files {
             });
             match found {
                 Ok((row, uri)) => {
-                    let (crew, journal) = (Arc::clone(&self.crew), self.store.journal());
-                    let doubted = self.earlier.doubts(number);
                     self.held += row.body.len();
-                    add(&self.crew.counts.open, 1);
-                    self.tasks
-                        .spawn(async move { Box::new(crew.send(row, uri, Some(&journal), doubted).await) });
+                    self.pool.send(Todo { row, uri, doubted: self.earlier.doubts(number) });
                 }
                 Err((bad, custom_id)) => {
                     record::bad(&mut self.failures, &self.store.run, number, custom_id.as_deref(), bad);
@@ -203,11 +198,9 @@ impl Files {
     }
 
     /// Makes the record of a row, to be written.
-    fn landed(&mut self, landed: Result<Box<Landed>, tokio::task::JoinError>) -> Result<(), Trouble> {
-        let landed = landed.map_err(|_| Trouble::Ours("a panic while sending a row"))?;
-        let Landed { row, ended, noted, trouble, bytes } = *landed;
+    fn landed(&mut self, landed: Landed) -> Result<(), Trouble> {
+        let Landed { row, ended, noted, trouble, bytes } = landed;
         self.held = self.held.saturating_sub(bytes);
-        self.crew.counts.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(trouble) = trouble {
             return Err(trouble);
         }

@@ -1,6 +1,6 @@
 //! Many rows through one provider: from file to file, or from and to a program.
 //!
-//! Each row is one call (`driver`) in a task of its own; all of them share the gates of one doorway. What makes a run
+//! Each row is one call (`driver`); all of them share the gates of one doorway. What makes a run
 //! safe to kill is in `store`: a row is noted in the journal before it is sent, and its record is handed to the
 //! operating system as soon as there is one. Modules are listed in import order.
 
@@ -13,6 +13,7 @@ mod look;
 mod store;
 mod counts;
 mod crew;
+mod pool;
 mod survey;
 mod files;
 mod stream;

@@ -1,13 +1,12 @@
 //! A run of a program's own rows: what is fed is sent, what lands is handed out. Who feeds keeps count of what is open.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinSet;
 
 use super::counts::add;
 use super::crew::{Crew, Landed};
+use super::pool::{Pool, Todo};
 use super::record::Bad;
 use super::rows::Row;
 use crate::clock::Duration;
@@ -56,40 +55,37 @@ pub async fn serve(
     basket: Arc<Basket>,
     abort: Arc<Flag>,
 ) -> bool {
-    let mut tasks: JoinSet<Landed> = JoinSet::new();
+    let mut pool = Pool::new(Arc::clone(&crew), None);
     let mut open = true;
-    while open || !tasks.is_empty() {
+    while open || pool.open() > 0 {
         tokio::select! {
             biased;
             () = abort.wait() => break,
             row = fed.recv(), if open => match row {
-                Some(row) => start(&crew, &mut tasks, &basket, row),
+                Some(row) => start(&crew, &mut pool, &basket, row),
                 None => open = false,
             },
-            Some(landed) = tasks.join_next() => {
-                let Ok(Landed { row, ended, .. }) = landed else { return false };
-                crew.counts.open.fetch_sub(1, Ordering::Relaxed);
-                crew.counts.observe_end(&ended);
-                basket.put(Came { row, ended: Ok(ended) });
+            landed = pool.landed(), if pool.open() > 0 => {
+                let Ok(landed) = landed else { return false };
+                for Landed { row, ended, .. } in landed {
+                    crew.counts.observe_end(&ended);
+                    basket.put(Came { row, ended: Ok(ended) });
+                }
             }
         }
     }
-    tasks.shutdown().await;
+    pool.close().await;
     true
 }
 
-fn start(crew: &Arc<Crew>, tasks: &mut JoinSet<Landed>, basket: &Basket, fed: Fed) {
+fn start(crew: &Crew, pool: &mut Pool, basket: &Basket, fed: Fed) {
     add(&crew.counts.rows, 1);
     let found = fed.and_then(|row| match crew.uri(&row) {
         Some(uri) => Ok((row, uri)),
         None => Err((row, Bad::Url)),
     });
     match found {
-        Ok((row, uri)) => {
-            let crew = Arc::clone(crew);
-            add(&crew.counts.open, 1);
-            tasks.spawn(async move { crew.send(row, uri, None, false).await });
-        }
+        Ok((row, uri)) => pool.send(Todo { row, uri, doubted: false }),
         Err((row, bad)) => {
             crew.counts.observe_bad(bad);
             basket.put(Came { row, ended: Err(bad) });
