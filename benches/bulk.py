@@ -43,7 +43,10 @@ def write_rows(path: Path, rows: int) -> None:
     text = "Say in one sentence what this paragraph is about, and name the two terms that matter most in it. " * 9
     with path.open("w") as file:
         for number in range(rows):
-            messages = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": f"{number}: {text}"}]
+            messages = [
+                {"role": "system", "content": "You are brief."},
+                {"role": "user", "content": f"{number}: {text}"},
+            ]
             body = {"model": "some-model", "messages": messages, "max_tokens": 64}
             row = {"custom_id": f"row-{number}", "method": "POST", "url": "/small", "body": body}
             file.write(json.dumps(row) + "\n")

@@ -129,9 +129,7 @@ class BulkRun:
 
     def _over(self) -> BulkSummary:
         try:
-            return BulkSummary(
-                **self._native.outcome(), output=self._files.output, failures=self._files.failures
-            )
+            return BulkSummary(**self._native.outcome(), output=self._files.output, failures=self._files.failures)
         finally:
             if self._lock is not None:
                 self._lock.release()
@@ -159,10 +157,10 @@ def bulk(
     **settings: Unpack[Keywords],
 ) -> BulkSummary: ...
 @overload
-def bulk(
+def bulk(  # noqa: F811 - an overload
     rows: Path | Iterable[Any], *, ordered: bool = False, **settings: Unpack[Keywords]
 ) -> Iterator[BulkResult]: ...
-def bulk(
+def bulk(  # noqa: F811 - what is overloaded
     rows: Any,
     *,
     output: Path | None = None,
@@ -229,10 +227,10 @@ def abulk(
     **settings: Unpack[Keywords],
 ) -> Coroutine[Any, Any, BulkSummary]: ...
 @overload
-def abulk(
+def abulk(  # noqa: F811 - an overload
     rows: Path | Iterable[Any] | AsyncIterable[Any], *, ordered: bool = False, **settings: Unpack[Keywords]
 ) -> AsyncIterator[BulkResult]: ...
-def abulk(
+def abulk(  # noqa: F811 - what is overloaded
     rows: Any,
     *,
     output: Path | None = None,

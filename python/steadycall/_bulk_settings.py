@@ -54,13 +54,17 @@ class Settings:
     ) -> None:
         if (url is None) == (base_url is None):
             value = "neither" if url is None else "both"
-            raise ConfigError("url", value, "given for rows that are payloads, or base_url for rows in the Batch format")
+            raise ConfigError(
+                "url", value, "given for rows that are payloads, or base_url for rows in the Batch format"
+            )
         if policy is not None and not isinstance(policy, Policy):
             raise ConfigError("policy", repr(policy), "a Policy, or None")
         self.url, self.base_url = url, base_url
         self.policy = POLICY if policy is None else policy
         if self.policy.retry_on is not None or self.policy.retry_if is not None:
-            raise ConfigError("policy", "one with retry_on or retry_if", "one without: no Python code runs between rows")
+            raise ConfigError(
+                "policy", "one with retry_on or retry_if", "one without: no Python code runs between rows"
+            )
         self.concurrency = count("concurrency", concurrency)
         self.per_minute = _per_minute(rate)
         self._rest = (headers, timeout, max_response_bytes, proxy, ca_bundle)
@@ -68,9 +72,20 @@ class Settings:
     def native(self) -> Bulk:
         """The run itself, not started."""
         headers, timeout, max_response_bytes, proxy, ca_bundle = self._rest
+        requests, tokens, burst = self.per_minute
         return Bulk(
-            *(self.url, self.base_url, () if headers is None else headers, self.policy._checked),
-            *(self.concurrency, *self.per_minute, timeout, max_response_bytes, proxy, ca_bundle),
+            url=self.url,
+            base_url=self.base_url,
+            headers=() if headers is None else headers,
+            policy=self.policy._checked,
+            concurrency=self.concurrency,
+            requests_per_minute=requests,
+            tokens_per_minute=tokens,
+            burst=burst,
+            timeout=timeout,
+            max_response_bytes=max_response_bytes,
+            proxy=proxy,
+            ca_bundle=ca_bundle,
         )
 
     def plan(self, rows: int, bad_lines: int, earlier: int, to_send: int, tokens: int, largest: int) -> BulkPlan:
@@ -79,7 +94,7 @@ class Settings:
         requests, each, _ = self.per_minute
         minutes = [amount / rate for amount, rate in ((to_send, requests), (tokens, each)) if rate is not None]
         least = 60.0 * max(minutes, default=0.0)
-        bounded = worst.seconds is not None
+        turns = -(-to_send // self.concurrency)
         return BulkPlan(
             rows=rows,
             bad_lines=bad_lines,
@@ -88,9 +103,7 @@ class Settings:
             tokens=tokens,
             largest=largest,
             least_seconds=least,
-            worst_seconds=max(worst.seconds * -(-to_send // self.concurrency), least * worst.requests)
-            if bounded
-            else None,
+            worst_seconds=None if worst.seconds is None else max(worst.seconds * turns, least * worst.requests),
             worst_requests=worst.requests * to_send,
         )
 

@@ -250,6 +250,7 @@ class Bulk:
 def bulk_survey(
     rows: str, output: str, failures: str, journal: str, plain: bool, retry_failed: bool
 ) -> tuple[int, int, int, int, int, int]: ...
+
 @final
 class Backoff:
     @staticmethod

@@ -198,6 +198,7 @@ async def scopes() -> None:
     assert_type(steadycall.Deadline.from_header({"x": "1"}), steadycall.Deadline | None)
 
 
+<<<<<<< HEAD
 def streams(stream: steadycall.Stream) -> None:
     steadycall.StreamTimeout(first_event=timedelta(minutes=2), idle=None, total=60)
     with stream as events:
@@ -222,6 +223,21 @@ async def async_streams(stream: steadycall.AsyncStream) -> None:
         assert_type(error.partial, str)
         assert_type(error.events, tuple[steadycall.StreamEvent, ...])
         assert_type(error.run_id, str | None)
+=======
+async def rows() -> None:
+    summary = steadycall.bulk("rows.jsonl", output="answers.jsonl", base_url="https://x/v1", concurrency=4)
+    assert_type(summary, steadycall.BulkSummary)
+    assert_type(summary.complete, bool)
+    for result in steadycall.bulk([{"model": "m"}], url="https://x", ordered=True, timeout=5):
+        assert_type(result, steadycall.BulkResult)
+    assert_type(await steadycall.abulk("rows.jsonl", output="answers.jsonl", url="https://x"), steadycall.BulkSummary)
+    async for result in steadycall.abulk([{"model": "m"}], url="https://x"):
+        assert_type(result.ok, bool)
+    with steadycall.BulkRun("rows.jsonl", output="answers.jsonl", url="https://x") as run:
+        assert_type(run.plan(), steadycall.BulkPlan)
+        assert_type(run.progress(), steadycall.BulkProgress)
+        assert_type(run.wait(1), steadycall.BulkSummary | None)
+>>>>>>> 5b3a053 (Split what bulk tells Python from the run itself)
 
 
 def kit(llm_server: FakeServer, fake_sleep: FakeSleep, fake_clock: FakeClock) -> None:

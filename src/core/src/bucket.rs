@@ -275,8 +275,7 @@ impl<W: Clone> Buckets<W> {
         }
     }
 
-    /// Told the limits of a minute that a provider gives a key, where none were given at the start. The bucket begins
-    /// full; what is left of it `observe_remaining` is told. Returns whom to wake: who waits must look at the new flow.
+    /// Told the limits a provider gives a key, where none were given at the start. Returns whom to wake.
     pub fn observe_limit(&mut self, key: &Key, limit: RateLimit, now: Moment) -> Vec<W> {
         let Some(bucket) = self.keyed.get(key) else { return Vec::new() };
         bucket.requests = limit.requests.map(|rate| Level::full(rate, now));

@@ -9,16 +9,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList};
 use steadycall_core::breaker::CircuitBreaker;
 use steadycall_core::bucket::{Oversized, RateLimit};
 use steadycall_core::gates::Config;
 use steadycall_core::slots::ConcurrencyLimit;
-use steadycall_net::bulk::{
-    self, Bad, Basket, Came, Crew, Earlier, Fed, Form, Outcome, Paths, Row, Store, Trouble,
-};
+use steadycall_net::bulk::{self, Bad, Basket, Crew, Earlier, Fed, Form, Outcome, Paths, Store, Trouble};
 use steadycall_net::clock::{self, Instant};
 use steadycall_net::dice::Dice;
 use steadycall_net::doorway::Doorway;
@@ -31,7 +29,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use crate::options::{self, all_headers};
 use crate::policy::CheckedPolicy;
 use crate::runtime::{self, Process};
-use crate::{convert, errors, json, records};
+use crate::{bulk_rows, convert};
 
 /// Ctrl-C is looked for this often.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
@@ -193,7 +191,7 @@ impl Bulk {
             let store = Store::open(&paths, &earlier, new_name)?;
             Ok((file, earlier, store))
         });
-        let opened = opened.map_err(|trouble| raised(py, &trouble))?;
+        let opened = opened.map_err(|trouble| bulk_rows::raised(py, &trouble))?;
         *lock(&self.stage) = Stage::Open(Box::new(opened));
         Ok(())
     }
@@ -233,7 +231,7 @@ impl Bulk {
     fn feed(&self, index: u64, row: &Bound<'_, PyAny>) -> PyResult<()> {
         self.ours()?;
         let number = index.saturating_add(1);
-        let mut fed = self.read(number, row)?;
+        let mut fed = bulk_rows::read(self.form, number, row)?;
         let mut stage = lock(&self.stage);
         let Stage::Running(Some(sender), ids) = &mut *stage else {
             return Err(PyRuntimeError::new_err("rows were fed to a run that takes none"));
@@ -259,13 +257,14 @@ impl Bulk {
         while came.is_empty() && until.is_none_or(|until| clock::now() < until) {
             match self.end.how() {
                 None => {}
-                Some(Err(trouble)) => return Err(raised(py, &trouble)),
+                Some(Err(trouble)) => return Err(bulk_rows::raised(py, &trouble)),
                 Some(Ok(_)) => return Err(PyRuntimeError::new_err("the run is over")),
             }
             came = py.detach(|| self.basket.take(SIGNAL_POLL));
             self.poll(py)?;
         }
-        let results = came.into_iter().map(|came| result(py, came)).collect::<PyResult<Vec<_>>>()?;
+        let results =
+            came.into_iter().map(|came| bulk_rows::result(py, came)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, results)
     }
 
@@ -316,7 +315,7 @@ impl Bulk {
         self.ours()?;
         let (outcome, elapsed) = match self.end.how() {
             None => return Err(PyRuntimeError::new_err("the run is not over")),
-            Some(Err(trouble)) => return Err(raised(py, &trouble)),
+            Some(Err(trouble)) => return Err(bulk_rows::raised(py, &trouble)),
             Some(Ok(ended)) => ended,
         };
         let now = self.crew.counts.snapshot();
@@ -410,112 +409,6 @@ impl Bulk {
             *lock(&self.began) = None;
             error.into()
         })
-    }
-
-    /// A row of the program's own.
-    fn read(&self, number: u64, given: &Bound<'_, PyAny>) -> PyResult<Fed> {
-        let py = given.py();
-        let text = match given.cast::<PyString>() {
-            Ok(text) => Some(text.to_str()?.as_bytes()),
-            Err(_) => given.cast::<PyBytes>().ok().map(|bytes| bytes.as_bytes()),
-        };
-        let nameless = |custom_id: Option<String>| Row {
-            number,
-            custom_id: custom_id.unwrap_or_else(|| format!("row-{number}")),
-            url: None,
-            body: bytes::Bytes::new(),
-        };
-        if let Some(text) = text {
-            return Ok(bulk::read(number, text, self.form).map_err(|(bad, id)| (nameless(id), bad)));
-        }
-        if self.form == Form::Plain {
-            let body = json::write(py, given)?.into();
-            let read = bulk::read_parts(number, format!("row-{number}"), None, body);
-            return Ok(read.map_err(|bad| (nameless(None), bad)));
-        }
-        let Ok(parts) = given.cast::<PyDict>() else { return Ok(Err((nameless(None), Bad::NotAnObject))) };
-        let text = |name: &str| -> PyResult<Option<String>> {
-            Ok(parts.get_item(name)?.and_then(|value| value.extract().ok()))
-        };
-        let Some(custom_id) = text("custom_id")?.filter(|id| !id.is_empty()) else {
-            return Ok(Err((nameless(None), Bad::MissingCustomId)));
-        };
-        let wrong = |bad| Ok(Err((nameless(Some(custom_id.clone())), bad)));
-        let Some(url) = text("url")?.filter(|url| url.starts_with('/')) else { return wrong(Bad::Url) };
-        let Some(body) = parts.get_item("body")?.filter(|body| !body.is_none()) else {
-            return wrong(Bad::MissingBody);
-        };
-        let body = json::write(py, &body)?.into();
-        match bulk::read_parts(number, custom_id.clone(), Some(url), body) {
-            Ok(row) => Ok(Ok(row)),
-            Err(bad) => wrong(bad),
-        }
-    }
-}
-
-/// What `BulkRun.plan` is made of: rows, bad lines, rows that have a record, rows to send, their tokens, the largest.
-///
-/// Without the GIL, for as long as it takes to read the files.
-#[pyfunction]
-#[pyo3(signature = (rows, output, failures, journal, plain, retry_failed))]
-pub fn bulk_survey(
-    py: Python<'_>,
-    rows: PathBuf,
-    output: PathBuf,
-    failures: PathBuf,
-    journal: PathBuf,
-    plain: bool,
-    retry_failed: bool,
-) -> PyResult<(u64, u64, u64, u64, u64, u64)> {
-    let paths = Paths { rows, output, failures, journal };
-    let form = if plain { Form::Plain } else { Form::Batch };
-    let found = py.detach(|| bulk::survey(&paths, form, retry_failed));
-    let found = found.map_err(|trouble| raised(py, &trouble))?;
-    Ok((found.rows, found.bad_lines, found.earlier, found.to_send, found.tokens, found.largest))
-}
-
-/// The fields of a `BulkResult`.
-fn result<'py>(py: Python<'py>, came: Came) -> PyResult<Bound<'py, PyDict>> {
-    let Came { row, ended } = came;
-    let fields = PyDict::new(py);
-    fields.set_item("index", row.number.saturating_sub(1))?;
-    fields.set_item("custom_id", row.custom_id)?;
-    let ended = ended.as_ref();
-    let answered = ended.ok().filter(|ended| ended.is_answered()).and_then(|ended| ended.answer.as_ref());
-    let answer = answered.map(|answer| json::read(py, &answer.body)).transpose()?;
-    let why = match ended {
-        Ok(ended) if ended.is_answered() => None,
-        Ok(ended) if ended.is_cut_off() => Some("The run was stopped before the row was answered."),
-        Ok(ended) => Some(bulk::reason(ended).1),
-        Err(bad) => Some(bad.told().1),
-    };
-    let ended = ended.ok();
-    let failure = ended.and_then(|ended| ended.failure.as_ref());
-    fields.set_item("answer", answer)?;
-    fields.set_item("status", ended.and_then(|ended| ended.answer.as_ref()).map(|answer| answer.status))?;
-    fields.set_item("request_id", ended.and_then(|ended| ended.request_id.as_deref()))?;
-    fields.set_item("failure", failure.map(|failure| records::failure(py, failure)).transpose()?)?;
-    fields.set_item("why", why)?;
-    fields.set_item("requests", ended.map_or(0, |ended| ended.requests))?;
-    Ok(fields)
-}
-
-/// What was in a run's way, as an exception: `OSError` with the file's name, `ConfigError`, or our own fault.
-fn raised(py: Python<'_>, trouble: &Trouble) -> PyErr {
-    match trouble {
-        Trouble::Io { path, error } => match error.raw_os_error() {
-            Some(number) => {
-                let text = py
-                    .import("os")
-                    .and_then(|os| os.call_method1("strerror", (number,))?.extract::<String>());
-                PyOSError::new_err((number, text.unwrap_or_else(|_| error.to_string()), path.clone()))
-            }
-            None => PyOSError::new_err(format!("{}: {error}", path.display())),
-        },
-        Trouble::Refused { field, path, allowed } => {
-            convert::config_error(py, field, &format!("{:?}", path.display().to_string()), allowed)
-        }
-        Trouble::Ours(what) => errors::our_fault(py, what),
     }
 }
 

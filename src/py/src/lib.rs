@@ -33,7 +33,11 @@ mod exchange;
 mod starter;
 mod classify;
 mod opening;
+<<<<<<< HEAD
 mod events;
+=======
+mod bulk_rows;
+>>>>>>> 5b3a053 (Split what bulk tells Python from the run itself)
 mod bulk;
 
 use pyo3::prelude::*;
@@ -68,7 +72,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<events::StreamEvent>()?;
     module.add_class::<events::Events>()?;
     module.add_class::<bulk::Bulk>()?;
-    module.add_function(wrap_pyfunction!(bulk::bulk_survey, module)?)?;
+    module.add_function(wrap_pyfunction!(bulk_rows::bulk_survey, module)?)?;
     module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::gives_away, module)?)?;
     json::register(module)?;

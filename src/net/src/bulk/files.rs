@@ -158,7 +158,7 @@ impl Files {
             && self.held < READ_AHEAD
             && !self.crew.shared().stop.is_raised()
         {
-            let Some(line) = self.lines.next().map_err(Trouble::at(&self.earlier.input))? else {
+            let Some(line) = self.lines.read().map_err(Trouble::at(&self.earlier.input))? else {
                 self.more = false;
                 break;
             };

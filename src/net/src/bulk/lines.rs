@@ -45,7 +45,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line; `None` at the end.
-    pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub fn read(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         // A row of a megabyte among small ones must not be paid for to the end.
         self.line.shrink_to(1024 * 1024);
@@ -75,7 +75,7 @@ mod tests {
     fn ends_of_line_and_the_mark_of_the_first_are_cut_off() {
         let mut lines = Lines::new(&b"\xef\xbb\xbfone\r\n\ntwo"[..]);
         let mut found = Vec::new();
-        while let Some(line) = lines.next().unwrap() {
+        while let Some(line) = lines.read().unwrap() {
             found.push((line.number, line.text.to_vec(), line.is_blank(), line.is_whole()));
         }
         let text = |text: &str| text.as_bytes().to_vec();

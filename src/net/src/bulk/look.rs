@@ -135,7 +135,7 @@ impl Earlier {
         };
         let mut lines = Lines::new(BufReader::with_capacity(PIECE, file));
         let mut digest = Context::new(&SHA256);
-        while let Some(line) = lines.next().map_err(wrong())? {
+        while let Some(line) = lines.read().map_err(wrong())? {
             digest.update(line.raw);
             if !line.is_blank() {
                 self.rows += 1;
@@ -151,7 +151,7 @@ impl Earlier {
     fn read_journal(&mut self, path: &Path, output: &Path, noted: &mut Bits) -> Result<(), Trouble> {
         let Some((file, _)) = open("journal", path)? else { return Ok(()) };
         let mut lines = Lines::new(BufReader::with_capacity(PIECE, file));
-        while let Some(line) = lines.next().map_err(Trouble::at(path))? {
+        while let Some(line) = lines.read().map_err(Trouble::at(path))? {
             if !line.is_whole() {
                 break;
             }
@@ -181,7 +181,7 @@ impl Earlier {
         let foreign = || Trouble::refused(field, path, "a file that holds records of this run only");
         let mut lines = Lines::new(BufReader::with_capacity(PIECE, file));
         let (mut count, mut whole, mut torn) = (0, 0, false);
-        while let Some(line) = lines.next().map_err(Trouble::at(path))? {
+        while let Some(line) = lines.read().map_err(Trouble::at(path))? {
             match record::read(line.text, run) {
                 Read::OfAnotherRun => return Err(foreign()),
                 // A power cut leaves anything at the end of a file, but nothing of ours behind that.
@@ -216,6 +216,6 @@ fn open(field: &'static str, path: &Path) -> Result<Option<(File, u64)>, Trouble
 fn has_lines(path: &Path) -> Result<bool, Trouble> {
     let Some((file, _)) = open("output", path)? else { return Ok(false) };
     let mut lines = Lines::new(BufReader::new(file));
-    let first = lines.next().map_err(Trouble::at(path))?;
+    let first = lines.read().map_err(Trouble::at(path))?;
     Ok(first.is_some_and(|line| line.is_whole()))
 }

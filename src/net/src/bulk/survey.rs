@@ -36,7 +36,7 @@ pub fn survey(paths: &Paths, form: Form, again: bool) -> Result<Survey, Trouble>
     let mut lines = Lines::new(BufReader::with_capacity(256 * 1024, file));
     let mut seen = Seen::with_room_for(earlier.rows);
     let mut found = Survey { earlier: earlier.answered + earlier.failed, ..Survey::default() };
-    while let Some(line) = lines.next().map_err(Trouble::at(&paths.rows))? {
+    while let Some(line) = lines.read().map_err(Trouble::at(&paths.rows))? {
         if line.is_blank() {
             continue;
         }
