@@ -66,8 +66,8 @@ def test_a_full_disk_ends_a_run_cleanly_and_the_next_one_goes_on(
     again = run(rows, output, server)
     assert (again["left"], again["earlier_answered"]) == (0, len(written))
     assert ids(output) == sorted(f"row {number}" for number in range(200))
-    # Answers that came and found no room.
-    assert again["maybe_billed_twice"] == len(server.requests) - 200
+    # Answers that came and found no room, and rows that were noted and given up before they were sent.
+    assert 0 <= again["maybe_billed_twice"] - (len(server.requests) - 200) <= 32
 
 
 def test_a_disk_that_is_full_from_the_start_is_told_of_before_the_first_request(

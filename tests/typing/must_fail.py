@@ -61,13 +61,10 @@ steadycall.Policy().replace(retries=3)  # fails: call-arg
 steadycall.Backoff.exponential(1, 2, jitter="some")  # fails: arg-type
 steadycall.layers(transport="3")  # fails: arg-type
 steadycall.scope(requests="6")  # fails: arg-type
-<<<<<<< HEAD
 steadycall.StreamTimeout(5)  # fails: call-arg
 steadycall.StreamTimeout(idle="5")  # fails: arg-type
-=======
 steadycall.bulk([1], url="https://x", workers=3)  # fails: call-overload
 steadycall.BulkRun("rows.jsonl")  # fails: call-arg
->>>>>>> 5b3a053 (Split what bulk tells Python from the run itself)
 
 
 @steadycall.retry(retries=3)  # fails: call-overload untyped-decorator

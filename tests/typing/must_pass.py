@@ -198,7 +198,6 @@ async def scopes() -> None:
     assert_type(steadycall.Deadline.from_header({"x": "1"}), steadycall.Deadline | None)
 
 
-<<<<<<< HEAD
 def streams(stream: steadycall.Stream) -> None:
     steadycall.StreamTimeout(first_event=timedelta(minutes=2), idle=None, total=60)
     with stream as events:
@@ -223,7 +222,8 @@ async def async_streams(stream: steadycall.AsyncStream) -> None:
         assert_type(error.partial, str)
         assert_type(error.events, tuple[steadycall.StreamEvent, ...])
         assert_type(error.run_id, str | None)
-=======
+
+
 async def rows() -> None:
     summary = steadycall.bulk("rows.jsonl", output="answers.jsonl", base_url="https://x/v1", concurrency=4)
     assert_type(summary, steadycall.BulkSummary)
@@ -237,7 +237,6 @@ async def rows() -> None:
         assert_type(run.plan(), steadycall.BulkPlan)
         assert_type(run.progress(), steadycall.BulkProgress)
         assert_type(run.wait(1), steadycall.BulkSummary | None)
->>>>>>> 5b3a053 (Split what bulk tells Python from the run itself)
 
 
 def kit(llm_server: FakeServer, fake_sleep: FakeSleep, fake_clock: FakeClock) -> None:

@@ -55,10 +55,8 @@ impl RateLimit {
         let tokens = amount("tokens_per_minute", tokens_per_minute)?;
         let burst = amount("burst", burst)?;
         let whole = requests.or(tokens).unwrap_or(1);
-        let rate = |per_minute: u64| {
-            let share = burst.map_or(per_minute, |burst| per_minute.saturating_mul(burst).div_ceil(whole));
-            Rate { per_minute, burst: share }
-        };
+        let share = |amount: u64| burst.map_or(amount, |burst| amount.saturating_mul(burst).div_ceil(whole));
+        let rate = |per_minute: u64| Rate { per_minute, burst: share(per_minute) };
         Ok(Self { requests: requests.map(rate), tokens: tokens.map(rate), oversized })
     }
 }
@@ -278,8 +276,8 @@ impl<W: Clone> Buckets<W> {
     /// Told the limits a provider gives a key, where none were given at the start. Returns whom to wake.
     pub fn observe_limit(&mut self, key: &Key, limit: RateLimit, now: Moment) -> Vec<W> {
         let Some(bucket) = self.keyed.get(key) else { return Vec::new() };
-        bucket.requests = limit.requests.map(|rate| Level::full(rate, now));
-        bucket.tokens = limit.tokens.map(|rate| Level::full(rate, now));
+        let Bucket { requests, tokens, .. } = Bucket::<W>::full(limit, now);
+        (bucket.requests, bucket.tokens) = (requests, tokens);
         bucket.line.iter().map(|waiter| waiter.waker.clone()).collect()
     }
 
@@ -342,8 +340,7 @@ impl<W: Clone> Bucket<W> {
     /// When who waits must ask again: the first in line when its way is free, the others when called up only.
     fn until(&mut self, ticket: Ticket, now: Moment) -> Deadline {
         let first = self.line.first() == Some(ticket);
-        let Some(waiter) = self.line.get(ticket) else { return Deadline::At(now) };
-        let ask = waiter.ask;
+        let Some(ask) = self.line.get(ticket).map(|waiter| waiter.ask) else { return Deadline::At(now) };
         if !first {
             return ask.deadline;
         }

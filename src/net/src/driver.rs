@@ -97,8 +97,8 @@ impl Drop for Back<'_> {
 
 /// What is told of a call while it is made.
 pub trait Watch {
-    /// Told before each request, from 1; false ends the call with nothing more sent.
-    fn sending(&self, number: u32) -> bool;
+    /// Told before each request; false ends the call with nothing more sent.
+    fn sending(&self) -> bool;
     /// Told after each, with how it was judged and what it used.
     fn came_back(&self, requests: u32, failure: Option<&Failure>, used: Option<Usage>);
     /// Told of a wait that concerns everybody.
@@ -143,76 +143,56 @@ impl Ended {
 /// Makes the call. Its deadline counts from when its first request may go.
 pub async fn call(shared: &Shared, request: &Request, keys: &Keys, ask: Ask, watch: &impl Watch) -> Ended {
     let mut ended = Ended::default();
-    let back = shared.learned.as_ref().map(|_| shared.first.gone.swap(true, Ordering::AcqRel));
-    let mut first = match back {
-        Some(true) => {
-            if unless_stopped(shared, shared.first.back.wait()).await.is_none() {
-                return ended;
-            }
-            None
-        }
-        Some(false) => Some(Back(&shared.first.back)),
-        None => None,
-    };
-    let mut pass = match unless_stopped(shared, enter(shared, keys, ask, watch)).await {
-        Some(Ok(pass)) => Some(pass),
-        Some(Err(refusal)) => {
-            ended.stop = Some(refusal.into());
-            return ended;
-        }
-        None => return ended,
-    };
-    let mut call = Call::new(Arc::clone(&shared.policy), shared.doorway.now());
+    let Some(mut first) = unless_stopped(shared, line_up(shared)).await else { return ended };
+    let mut call: Option<Call> = None;
     let mut dice = Dice::unforeseeable();
     loop {
+        let ask = Ask { deadline: call.as_ref().map_or(ask.deadline, Call::deadline), ..ask };
+        let pass = match unless_stopped(shared, enter(shared, keys, ask, watch)).await {
+            Some(Ok(pass)) => pass,
+            Some(Err(refusal)) => return Ended { stop: Some(refusal.into()), ..ended },
+            None => return ended,
+        };
+        let now = shared.doorway.now();
+        let call = call.get_or_insert_with(|| Call::new(Arc::clone(&shared.policy), now));
+        if let Step::Finish(End::GaveUp(stop)) = call.next(|| 0.0, now) {
+            pass.give_back();
+            return Ended { stop: Some(stop), ..ended };
+        }
+        if shared.stop.is_raised() || !watch.sending() {
+            pass.give_back();
+            return ended;
+        }
+        let limits = Limits { attempt: call.admitted(now).left(now), ..shared.limits };
+        let outcome = shared.lane.attempt(&shared.route, request, &limits).await;
+        drop(first.take());
+        let came = Came::look(shared, request, outcome);
+        came.tell(shared, keys, pass, call, watch, &mut dice);
+        ended.take(came);
         match call.next(|| dice.draw(), shared.doorway.now()) {
-            Step::Attempt { number, .. } => {
-                let pass = match pass.take() {
-                    Some(pass) => pass,
-                    None => {
-                        let ask = Ask { deadline: call.deadline(), ..ask };
-                        match unless_stopped(shared, enter(shared, keys, ask, watch)).await {
-                            Some(Ok(pass)) => pass,
-                            Some(Err(refusal)) => {
-                                call.refused_for(refusal.into());
-                                continue;
-                            }
-                            None => return ended,
-                        }
-                    }
-                };
-                if shared.stop.is_raised() || !watch.sending(number) {
-                    pass.give_back();
-                    return ended;
-                }
-                let now = shared.doorway.now();
-                let limits = Limits { attempt: call.admitted(now).left(now), ..shared.limits };
-                let outcome = shared.lane.attempt(&shared.route, request, &limits).await;
-                drop(first.take());
-                came_back(shared, request, pass, outcome, &mut call, &mut ended, watch, &mut dice);
-            }
-            Step::Wait { seconds: wait } => {
-                let until = clock::now().checked_add(seconds(wait).unwrap_or(Duration::MAX));
-                let waited = async {
-                    match until {
-                        Some(until) => clock::sleep_until(until).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                if unless_stopped(shared, waited).await.is_none() {
+            Step::Attempt { .. } => {}
+            Step::Wait { seconds } => {
+                if unless_stopped(shared, sleep(seconds)).await.is_none() {
                     return ended;
                 }
             }
-            Step::Finish(End::Answered) => {
-                ended.answered = true;
-                return ended;
-            }
-            Step::Finish(End::GaveUp(stop)) => {
-                ended.stop = Some(stop);
-                return ended;
-            }
+            Step::Finish(End::Answered) => return Ended { answered: true, ..ended },
+            Step::Finish(End::GaveUp(stop)) => return Ended { stop: Some(stop), ..ended },
         }
     }
+}
+
+/// The first goes at once, and the others when it is back: its answer may tell limits that they must keep.
+async fn line_up(shared: &Shared) -> Option<Back<'_>> {
+    let First { gone, back } = &shared.first;
+    if shared.learned.is_none() {
+        return None;
+    }
+    if !gone.swap(true, Ordering::AcqRel) {
+        return Some(Back(back));
+    }
+    back.wait().await;
+    None
 }
 
 /// Goes through the gates. A circuit that is open is waited for: rows have time, and must not use up their tries on a
@@ -242,85 +222,106 @@ async fn unless_stopped<T>(shared: &Shared, work: impl Future<Output = T>) -> Op
     }
 }
 
-/// Judges what an attempt brought, and tells everybody.
-#[allow(clippy::too_many_arguments)] // each is somebody who is told
-fn came_back(
-    shared: &Shared,
-    request: &Request,
-    mut pass: Pass,
-    outcome: Outcome,
-    call: &mut Call,
-    ended: &mut Ended,
-    watch: &impl Watch,
-    dice: &mut Dice,
-) {
-    pass.leave_slot();
-    let Outcome { result, replays, fully_sent, received } = outcome;
-    // An error body that was cut short is still that error.
-    let found = match result {
-        Err(Fault { head: Some((status, headers)), partial, .. }) if !(200..300).contains(&status) => {
-            Ok(Answer { status, headers, body: partial })
-        }
-        other => other,
-    };
-    let judged = found.as_ref().map_or_else(
-        |fault| Judged::failed(Failure::transport(fault.reason, fault.sent)),
-        |answer| judge(shared, request, answer),
-    );
-    let Judged { failure, left, limits } = judged;
-    let used = found.as_ref().ok().and_then(|answer| usage::of_body(&answer.body));
-    learn(shared, &pass, limits);
-    if let Some(failure) = failure.as_ref().filter(|failure| failure.kind == Kind::RateLimited) {
-        let wait = failure.hint.as_ref().and_then(|hint| seconds(hint.seconds));
-        wait.into_iter().for_each(|wait| watch.holds(wait));
+async fn sleep(wait: f64) {
+    match clock::now().checked_add(seconds(wait).unwrap_or(Duration::MAX)) {
+        Some(until) => clock::sleep_until(until).await,
+        None => std::future::pending().await,
     }
-    let requests = replays.saturating_add(1);
-    watch.came_back(requests, failure.as_ref(), used);
-    ended.requests = ended.requests.saturating_add(requests);
-    ended.maybe_sent |= failure.as_ref().is_none_or(|failure| failure.sent == Sent::Maybe);
-    pass.record(
-        passage::Report {
-            failure: failure.as_ref(),
-            cut_short: call.is_cut_by_deadline(),
-            used: used.map(|used| used.total),
-            remaining: left,
-        },
-        // Asked for only where a pause may grow by it: most calls draw nothing.
-        if failure.as_ref().is_some_and(|failure| failure.kind == Kind::RateLimited) {
-            dice.draw()
-        } else {
-            0.0
-        },
-    );
-    ended.request_id = found.as_ref().ok().and_then(|answer| answer::request_id(&answer.headers));
-    call.record(
-        Report {
-            failure: failure.clone(),
-            status: found.as_ref().ok().map(|answer| answer.status),
-            request_id: None,
+}
+
+/// What an attempt brought, judged.
+struct Came {
+    found: Result<Answer, Fault>,
+    failure: Option<Failure>,
+    used: Option<Usage>,
+    /// What its headers say is left, and what the limits are.
+    left: Remaining,
+    limits: Remaining,
+    fully_sent: bool,
+    received: u64,
+    replays: u32,
+}
+
+impl Came {
+    fn look(shared: &Shared, request: &Request, outcome: Outcome) -> Self {
+        let Outcome { result, replays, fully_sent, received } = outcome;
+        // An error body that was cut short is still that error.
+        let found = match result {
+            Err(Fault { head: Some((status, headers)), partial, .. }) if !(200..300).contains(&status) => {
+                Ok(Answer { status, headers, body: partial })
+            }
+            other => other,
+        };
+        let none = Remaining::default();
+        let came = Self {
+            found,
+            failure: None,
+            used: None,
+            left: none,
+            limits: none,
             fully_sent,
             received,
             replays,
+        };
+        match &came.found {
+            Err(fault) => Self { failure: Some(Failure::transport(fault.reason, fault.sent)), ..came },
+            Ok(answer) => {
+                let (failure, left, limits) = judge(shared, request, answer);
+                Self { failure, used: usage::of_body(&answer.body), left, limits, ..came }
+            }
+        }
+    }
+
+    /// Tells the gates, the engine and whoever watches.
+    fn tell(
+        &self,
+        shared: &Shared,
+        keys: &Keys,
+        mut pass: Pass,
+        call: &mut Call,
+        watch: &impl Watch,
+        dice: &mut Dice,
+    ) {
+        pass.leave_slot();
+        learn(shared, keys, self.limits);
+        let limited = self.failure.as_ref().filter(|failure| failure.kind == Kind::RateLimited);
+        if let Some(wait) = limited.and_then(|failure| seconds(failure.hint.as_ref()?.seconds)) {
+            watch.holds(wait);
+        }
+        let requests = self.replays.saturating_add(1);
+        watch.came_back(requests, self.failure.as_ref(), self.used);
+        let report = passage::Report {
+            failure: self.failure.as_ref(),
+            cut_short: call.is_cut_by_deadline(),
+            used: self.used.map(|used| used.total),
+            remaining: self.left,
+        };
+        // Drawn only where a pause may grow by it: most calls draw nothing.
+        pass.record(report, if limited.is_some() { dice.draw() } else { 0.0 });
+        let report = Report {
+            failure: self.failure.clone(),
+            status: self.found.as_ref().ok().map(|answer| answer.status),
+            request_id: None,
+            fully_sent: self.fully_sent,
+            received: self.received,
+            replays: self.replays,
             requests,
-        },
-        shared.doorway.now(),
-    );
-    (ended.answer, ended.failure) = (found.ok(), failure);
-}
-
-struct Judged {
-    failure: Option<Failure>,
-    left: Remaining,
-    limits: Remaining,
-}
-
-impl Judged {
-    fn failed(failure: Failure) -> Self {
-        Self { failure: Some(failure), left: Remaining::default(), limits: Remaining::default() }
+        };
+        call.record(report, shared.doorway.now());
     }
 }
 
-fn judge(shared: &Shared, request: &Request, answer: &Answer) -> Judged {
+impl Ended {
+    fn take(&mut self, came: Came) {
+        self.requests = self.requests.saturating_add(came.replays).saturating_add(1);
+        self.maybe_sent |= came.failure.as_ref().is_none_or(|failure| failure.sent == Sent::Maybe);
+        self.request_id = came.found.as_ref().ok().and_then(|answer| answer::request_id(&answer.headers));
+        (self.answer, self.failure) = (came.found.ok(), came.failure);
+    }
+}
+
+/// How an answer is judged, what it says is left, and what the limits are.
+fn judge(shared: &Shared, request: &Request, answer: &Answer) -> (Option<Failure>, Remaining, Remaining) {
     let headers: Vec<(&str, &[u8])> =
         answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let content_type = answer.headers.get(http::header::CONTENT_TYPE).map(|value| value.as_bytes());
@@ -333,21 +334,16 @@ fn judge(shared: &Shared, request: &Request, answer: &Answer) -> Judged {
         now: clock::wall(),
         dialect: None,
     };
-    let failure = if classify::surely_good(answer.status, content_type, &answer.body) {
-        None
-    } else {
-        classify::classify_with(&facts, shared.policy.retry_status.as_ref())
-    };
+    let good = classify::surely_good(answer.status, content_type, &answer.body);
+    let failure =
+        if good { None } else { classify::classify_with(&facts, shared.policy.retry_status.as_ref()) };
     let failure = failure.or_else(|| (!is_json(&answer.body)).then(|| classify::unreadable(&facts)));
     let dialect = failure.as_ref().map_or_else(|| Dialect::of_url(&url), |failure| failure.dialect);
-    Judged {
-        failure,
-        left: remaining::remaining(&headers, dialect),
-        limits: shared
-            .learned
-            .as_ref()
-            .map_or_else(Remaining::default, |_| remaining::limits(&headers, dialect)),
-    }
+    let limits = match shared.learned {
+        Some(_) => remaining::limits(&headers, dialect),
+        None => Remaining::default(),
+    };
+    (failure, remaining::remaining(&headers, dialect), limits)
 }
 
 /// Whether a body is JSON, and can stand in a line of a file as it is.
@@ -356,11 +352,8 @@ pub fn is_json(body: &[u8]) -> bool {
 }
 
 /// Takes the limits of a minute that an answer tells for those of its bucket, once.
-fn learn(shared: &Shared, pass: &Pass, told: Remaining) {
-    let (Some(learned), Some(keys), true) = (&shared.learned, pass.keys(), told != Remaining::default())
-    else {
-        return;
-    };
+fn learn(shared: &Shared, keys: &Keys, told: Remaining) {
+    let Some(learned) = shared.learned.as_ref().filter(|_| told != Remaining::default()) else { return };
     let whole = |amount: Option<u64>| amount.and_then(|amount| i64::try_from(amount).ok());
     // A tenth of a minute's worth at once: a provider's own window may be shorter than a minute.
     let burst = told.requests.or(told.tokens).map(|amount| (amount / 10).max(1));

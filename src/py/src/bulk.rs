@@ -26,10 +26,9 @@ use steadycall_net::transport::Limits;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
-use crate::options::{self, all_headers};
 use crate::policy::CheckedPolicy;
 use crate::runtime::{self, Process};
-use crate::{bulk_rows, convert};
+use crate::{bulk_rows, convert, options};
 
 /// Ctrl-C is looked for this often.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
@@ -117,7 +116,7 @@ impl Bulk {
             return Err(convert::config_error(py, "base_url", "one with a query", allowed));
         }
         let (route, _) = options::route(&target, proxy, ca_bundle)?;
-        let headers = all_headers(None, headers)?;
+        let headers = options::shared_headers(headers)?;
         let most = convert::count("max_response_bytes", max_response_bytes, i64::MAX)?;
         let policy = Arc::clone(&policy.get().policy);
         let given = requests_per_minute.is_some() || tokens_per_minute.is_some();
@@ -271,22 +270,8 @@ impl Bulk {
     /// How far it is.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.ours()?;
-        let now = self.crew.counts.snapshot();
         let elapsed = lock(&self.began).map_or(Duration::ZERO, |began| began.elapsed());
-        let fields = PyDict::new(py);
-        fields.set_item("rows", now.rows)?;
-        fields.set_item("answered", now.answered)?;
-        fields.set_item("failed", now.failed)?;
-        fields.set_item("earlier", now.earlier_answered.saturating_add(now.earlier_failed))?;
-        fields.set_item("in_flight", now.in_flight)?;
-        fields.set_item("waiting", now.waiting)?;
-        fields.set_item("requests", now.requests)?;
-        fields.set_item("input_tokens", now.input_tokens)?;
-        fields.set_item("output_tokens", now.output_tokens)?;
-        fields.set_item("rate_limited", now.rate_limited)?;
-        fields.set_item("wait", now.wait.map(|wait| wait.as_secs_f64()))?;
-        fields.set_item("elapsed", elapsed.as_secs_f64())?;
-        Ok(fields)
+        bulk_rows::progress(py, &self.crew.counts, elapsed)
     }
 
     /// Waits until it is over, for `timeout` seconds at the longest: whether it is. At once when it was never started.
@@ -318,35 +303,7 @@ impl Bulk {
             Some(Err(trouble)) => return Err(bulk_rows::raised(py, &trouble)),
             Some(Ok(ended)) => ended,
         };
-        let now = self.crew.counts.snapshot();
-        let done = [now.answered, now.failed, now.earlier_answered, now.earlier_failed].iter().sum();
-        let left = now.rows.saturating_sub(done);
-        let outcomes = PyDict::new(py);
-        for (name, count) in self.crew.counts.outcomes() {
-            outcomes.set_item(name, count)?;
-        }
-        let stopped = match outcome {
-            _ if left == 0 => None,
-            Outcome::Complete => None,
-            Outcome::Stopped => Some("stop"),
-            Outcome::Aborted => Some("abort"),
-        };
-        let fields = PyDict::new(py);
-        fields.set_item("rows", now.rows)?;
-        fields.set_item("answered", now.answered)?;
-        fields.set_item("failed", now.failed)?;
-        fields.set_item("earlier_answered", now.earlier_answered)?;
-        fields.set_item("earlier_failed", now.earlier_failed)?;
-        fields.set_item("left", left)?;
-        fields.set_item("maybe_billed_twice", now.maybe_billed_twice)?;
-        fields.set_item("outcomes", outcomes)?;
-        fields.set_item("requests", now.requests)?;
-        fields.set_item("rate_limited", now.rate_limited)?;
-        fields.set_item("input_tokens", now.input_tokens)?;
-        fields.set_item("output_tokens", now.output_tokens)?;
-        fields.set_item("elapsed", elapsed.as_secs_f64())?;
-        fields.set_item("stopped", stopped)?;
-        Ok(fields)
+        bulk_rows::summary(py, &self.crew.counts, outcome, elapsed)
     }
 
     /// Sends nothing new; returns at once.

@@ -1,11 +1,12 @@
 //! Rows from Python, and what a run has to tell it: results, troubles, plans. Runs with the GIL held.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
-use steadycall_net::bulk::{self, Bad, Came, Fed, Form, Paths, Row, Trouble};
+use steadycall_net::bulk::{self, Bad, Came, Counts, Fed, Form, Outcome, Paths, Row, Trouble};
 
 use crate::{convert, errors, json, records};
 
@@ -93,6 +94,62 @@ pub fn result<'py>(py: Python<'py>, came: Came) -> PyResult<Bound<'py, PyDict>> 
     fields.set_item("failure", failure.map(|failure| records::failure(py, failure)).transpose()?)?;
     fields.set_item("why", why)?;
     fields.set_item("requests", ended.map_or(0, |ended| ended.requests))?;
+    Ok(fields)
+}
+
+/// The fields of a `BulkProgress`, but for seconds in place of a point in time.
+pub fn progress<'py>(py: Python<'py>, counts: &Counts, elapsed: Duration) -> PyResult<Bound<'py, PyDict>> {
+    let now = counts.snapshot();
+    let fields = PyDict::new(py);
+    fields.set_item("rows", now.rows)?;
+    fields.set_item("answered", now.answered)?;
+    fields.set_item("failed", now.failed)?;
+    fields.set_item("earlier", now.earlier_answered.saturating_add(now.earlier_failed))?;
+    fields.set_item("in_flight", now.in_flight)?;
+    fields.set_item("waiting", now.waiting)?;
+    fields.set_item("requests", now.requests)?;
+    fields.set_item("input_tokens", now.input_tokens)?;
+    fields.set_item("output_tokens", now.output_tokens)?;
+    fields.set_item("rate_limited", now.rate_limited)?;
+    fields.set_item("wait", now.wait.map(|wait| wait.as_secs_f64()))?;
+    fields.set_item("elapsed", elapsed.as_secs_f64())?;
+    Ok(fields)
+}
+
+/// The fields of a `BulkSummary`.
+pub fn summary<'py>(
+    py: Python<'py>,
+    counts: &Counts,
+    outcome: Outcome,
+    elapsed: Duration,
+) -> PyResult<Bound<'py, PyDict>> {
+    let now = counts.snapshot();
+    let done = [now.answered, now.failed, now.earlier_answered, now.earlier_failed].iter().sum();
+    let left = now.rows.saturating_sub(done);
+    let outcomes = PyDict::new(py);
+    for (name, count) in counts.outcomes() {
+        outcomes.set_item(name, count)?;
+    }
+    let stopped = match outcome {
+        Outcome::Stopped if left > 0 => Some("stop"),
+        Outcome::Aborted if left > 0 => Some("abort"),
+        Outcome::Complete | Outcome::Stopped | Outcome::Aborted => None,
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("rows", now.rows)?;
+    fields.set_item("answered", now.answered)?;
+    fields.set_item("failed", now.failed)?;
+    fields.set_item("earlier_answered", now.earlier_answered)?;
+    fields.set_item("earlier_failed", now.earlier_failed)?;
+    fields.set_item("left", left)?;
+    fields.set_item("maybe_billed_twice", now.maybe_billed_twice)?;
+    fields.set_item("outcomes", outcomes)?;
+    fields.set_item("requests", now.requests)?;
+    fields.set_item("rate_limited", now.rate_limited)?;
+    fields.set_item("input_tokens", now.input_tokens)?;
+    fields.set_item("output_tokens", now.output_tokens)?;
+    fields.set_item("elapsed", elapsed.as_secs_f64())?;
+    fields.set_item("stopped", stopped)?;
     Ok(fields)
 }
 

@@ -33,11 +33,8 @@ mod exchange;
 mod starter;
 mod classify;
 mod opening;
-<<<<<<< HEAD
 mod events;
-=======
 mod bulk_rows;
->>>>>>> 5b3a053 (Split what bulk tells Python from the run itself)
 mod bulk;
 
 use pyo3::prelude::*;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Method, Uri};
 use steadycall_core::estimate;
 use steadycall_core::failure::Failure;
 use steadycall_core::model;
@@ -103,7 +103,7 @@ impl Crew {
         let keys = self.keys_of(&uri, &row.body);
         let tokens = if self.estimates { estimate::tokens(&row.body) } else { 0 };
         let body = std::mem::take(&mut row.body);
-        let request = Request { uri, headers: self.headers.clone(), body };
+        let request = Request { method: Method::POST, uri, headers: self.headers.clone(), body };
         let look = Look {
             crew: self,
             journal,
@@ -162,7 +162,7 @@ struct Look<'a> {
 }
 
 impl Watch for Look<'_> {
-    fn sending(&self, _number: u32) -> bool {
+    fn sending(&self) -> bool {
         let counts = &self.crew.counts;
         if let Some(journal) = self.journal.filter(|_| !self.noted.load(Ordering::Relaxed)) {
             if let Err(trouble) = journal.note(self.number) {
