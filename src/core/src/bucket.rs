@@ -289,10 +289,9 @@ impl<W: Clone> Buckets<W> {
 
 impl<W: Clone> Bucket<W> {
     fn full(limit: RateLimit, now: Moment) -> Self {
-        let full = |rate: Option<Rate>| rate.map(|rate| Level::full(rate, now));
         Self {
-            requests: full(limit.requests),
-            tokens: full(limit.tokens),
+            requests: limit.requests.map(|rate| Level::full(rate, now)),
+            tokens: limit.tokens.map(|rate| Level::full(rate, now)),
             line: Line::default(),
             ahead: 0,
             paused_until: Moment::default(),
