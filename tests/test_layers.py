@@ -76,6 +76,11 @@ PYTHON_ORDER = [
     "_client",
     "_transport",
     "_sdk",
+    "_bulk_records",
+    "_bulk_files",
+    "_bulk_settings",
+    "_bulk_stream",
+    "_bulk",
 ]
 
 # Imports that go up, for type checkers only: (module, module it names) to why it is so.

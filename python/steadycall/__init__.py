@@ -33,6 +33,8 @@ from ._time import Deadline, Timeout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._attempts import attempts
+    from ._bulk import BulkRun, abulk, bulk
+    from ._bulk_records import BulkPlan, BulkProgress, BulkResult, BulkSummary
     from ._client import AsyncClient, Client
     from ._exceptions import classify_exception
     from ._limits import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryBudget, TokenBudget
@@ -52,6 +54,11 @@ __all__ = [
     "AttemptTimeout",
     "Backoff",
     "BudgetError",
+    "BulkPlan",
+    "BulkProgress",
+    "BulkResult",
+    "BulkRun",
+    "BulkSummary",
     "CallError",
     "CallRecord",
     "CircuitBreaker",
@@ -93,8 +100,10 @@ __all__ = [
     "Transport",
     "TransportError",
     "__version__",
+    "abulk",
     "acall",
     "attempts",
+    "bulk",
     "call",
     "classify",
     "classify_exception",
@@ -110,6 +119,11 @@ _LATER = {
     "AsyncClient": "_client",
     "AsyncStream": "_stream",
     "AsyncTransport": "_transport",
+    "BulkPlan": "_bulk_records",
+    "BulkProgress": "_bulk_records",
+    "BulkResult": "_bulk_records",
+    "BulkRun": "_bulk",
+    "BulkSummary": "_bulk_records",
     "CircuitBreaker": "_limits",
     "Client": "_client",
     "ConcurrencyLimit": "_limits",
@@ -123,7 +137,9 @@ _LATER = {
     "StreamTimeout": "_stream",
     "TokenBudget": "_limits",
     "Transport": "_transport",
+    "abulk": "_bulk",
     "attempts": "_attempts",
+    "bulk": "_bulk",
     "classify_exception": "_exceptions",
     "layers": "_policy",
     "retry": "_retry",

@@ -9,11 +9,11 @@ from ._records import AttemptRecord, Failure
 from ._time import Seconds
 
 __all__ = [
-    "PENDING",
     "Answered",
     "Backoff",
     "Barred",
     "Bridge",
+    "Bulk",
     "Caller",
     "CheckedPolicy",
     "Events",
@@ -22,6 +22,7 @@ __all__ = [
     "Gates",
     "HttpCall",
     "Limit",
+    "PENDING",
     "Passing",
     "Run",
     "Starter",
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "_dumps",
     "_loads",
+    "bulk_survey",
     "callback",
     "classify",
     "count",
@@ -218,6 +220,38 @@ class Caller:
 @final
 class Bridge:
     def drain(self) -> None: ...
+
+@final
+class Bulk:
+    # The keywords of `bulk`, in order.
+    def __new__(
+        cls,
+        url: str | None,
+        base_url: str | None,
+        headers: Any,
+        policy: CheckedPolicy,
+        concurrency: int,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
+        burst: int | None,
+        timeout: Any,
+        max_response_bytes: Any,
+        proxy: Any,
+        ca_bundle: Any,
+    ) -> Bulk: ...
+    def open(self, rows: str, output: str, failures: str, journal: str, retry_failed: bool) -> None: ...
+    def start(self) -> None: ...
+    def feed(self, index: int, row: Any) -> None: ...
+    def take(self, wait: float | None) -> list[dict[str, Any]]: ...
+    def progress(self) -> dict[str, Any]: ...
+    def wait(self, timeout: float | None) -> bool: ...
+    def outcome(self) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+    def abort(self) -> None: ...
+
+def bulk_survey(
+    rows: str, output: str, failures: str, journal: str, plain: bool, retry_failed: bool
+) -> tuple[int, int, int, int, int, int]: ...
 
 @final
 class Backoff:

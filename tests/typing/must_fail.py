@@ -63,6 +63,8 @@ steadycall.layers(transport="3")  # fails: arg-type
 steadycall.scope(requests="6")  # fails: arg-type
 steadycall.StreamTimeout(5)  # fails: call-arg
 steadycall.StreamTimeout(idle="5")  # fails: arg-type
+steadycall.bulk([1], url="https://x", workers=3)  # fails: call-overload
+steadycall.BulkRun("rows.jsonl")  # fails: call-arg
 
 
 @steadycall.retry(retries=3)  # fails: call-overload untyped-decorator

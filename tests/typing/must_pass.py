@@ -224,6 +224,21 @@ async def async_streams(stream: steadycall.AsyncStream) -> None:
         assert_type(error.run_id, str | None)
 
 
+async def rows() -> None:
+    summary = steadycall.bulk("rows.jsonl", output="answers.jsonl", base_url="https://x/v1", concurrency=4)
+    assert_type(summary, steadycall.BulkSummary)
+    assert_type(summary.complete, bool)
+    for result in steadycall.bulk([{"model": "m"}], url="https://x", ordered=True, timeout=5):
+        assert_type(result, steadycall.BulkResult)
+    assert_type(await steadycall.abulk("rows.jsonl", output="answers.jsonl", url="https://x"), steadycall.BulkSummary)
+    async for result in steadycall.abulk([{"model": "m"}], url="https://x"):
+        assert_type(result.ok, bool)
+    with steadycall.BulkRun("rows.jsonl", output="answers.jsonl", url="https://x") as run:
+        assert_type(run.plan(), steadycall.BulkPlan)
+        assert_type(run.progress(), steadycall.BulkProgress)
+        assert_type(run.wait(1), steadycall.BulkSummary | None)
+
+
 def kit(llm_server: FakeServer, fake_sleep: FakeSleep, fake_clock: FakeClock) -> None:
     llm_server.answer("/v1", answers.openai.overloaded(), 503, Answer(json={"ok": True}), lambda request: 200)
     assert_type(llm_server.url, str)

@@ -55,10 +55,8 @@ impl RateLimit {
         let tokens = amount("tokens_per_minute", tokens_per_minute)?;
         let burst = amount("burst", burst)?;
         let whole = requests.or(tokens).unwrap_or(1);
-        let rate = |per_minute: u64| {
-            let share = burst.map_or(per_minute, |burst| per_minute.saturating_mul(burst).div_ceil(whole));
-            Rate { per_minute, burst: share }
-        };
+        let share = |amount: u64| burst.map_or(amount, |burst| amount.saturating_mul(burst).div_ceil(whole));
+        let rate = |per_minute: u64| Rate { per_minute, burst: share(per_minute) };
         Ok(Self { requests: requests.map(rate), tokens: tokens.map(rate), oversized })
     }
 }
@@ -275,6 +273,14 @@ impl<W: Clone> Buckets<W> {
         }
     }
 
+    /// Told the limits a provider gives a key, where none were given at the start. Returns whom to wake.
+    pub fn observe_limit(&mut self, key: &Key, limit: RateLimit, now: Moment) -> Vec<W> {
+        let Some(bucket) = self.keyed.get(key) else { return Vec::new() };
+        let Bucket { requests, tokens, .. } = Bucket::<W>::full(limit, now);
+        (bucket.requests, bucket.tokens) = (requests, tokens);
+        bucket.line.iter().map(|waiter| waiter.waker.clone()).collect()
+    }
+
     /// How long the pause of a key lasts; zero without one.
     pub fn pause(&mut self, key: &Key, now: Moment) -> Duration {
         self.keyed.get(key).map_or(Duration::ZERO, |bucket| bucket.paused_until.since(now))
@@ -283,10 +289,9 @@ impl<W: Clone> Buckets<W> {
 
 impl<W: Clone> Bucket<W> {
     fn full(limit: RateLimit, now: Moment) -> Self {
-        let full = |rate: Option<Rate>| rate.map(|rate| Level::full(rate, now));
         Self {
-            requests: full(limit.requests),
-            tokens: full(limit.tokens),
+            requests: limit.requests.map(|rate| Level::full(rate, now)),
+            tokens: limit.tokens.map(|rate| Level::full(rate, now)),
             line: Line::default(),
             ahead: 0,
             paused_until: Moment::default(),
@@ -334,8 +339,7 @@ impl<W: Clone> Bucket<W> {
     /// When who waits must ask again: the first in line when its way is free, the others when called up only.
     fn until(&mut self, ticket: Ticket, now: Moment) -> Deadline {
         let first = self.line.first() == Some(ticket);
-        let Some(waiter) = self.line.get(ticket) else { return Deadline::At(now) };
-        let ask = waiter.ask;
+        let Some(ask) = self.line.get(ticket).map(|waiter| waiter.ask) else { return Deadline::At(now) };
         if !first {
             return ask.deadline;
         }
@@ -431,6 +435,17 @@ mod tests {
             Admission::Wait(ticket, until) => (ticket, until),
             other => panic!("there is a wait, not {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_limit_that_is_learned_holds_from_then_on() {
+        let (mut buckets, key) = buckets(RateLimit::default());
+        (0..9).for_each(|_| drop(go(buckets.admit(&key, ask(0), true, || 0, at(0)))));
+        assert!(buckets.observe_limit(&key, limit(Some(60), None, 3), at(0)).is_empty());
+        buckets.observe_remaining(&key, Remaining { requests: Some(2), tokens: None }, at(0));
+        (0..2).for_each(|_| drop(go(buckets.admit(&key, ask(0), true, || 0, at(0)))));
+        let (_, until) = wait(buckets.admit(&key, ask(0), true, || 0, at(0)));
+        assert_eq!(until, Deadline::At(at(1_000)));
     }
 
     #[test]

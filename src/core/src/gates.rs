@@ -99,6 +99,11 @@ impl<W: Clone> Gates<W> {
         self.breakers.as_mut()
     }
 
+    /// Told the limits of a minute of a bucket, where the config has none. Returns whom to wake.
+    pub fn observe_limit(&mut self, bucket: &Key, limit: RateLimit, now: Moment) -> Vec<W> {
+        self.buckets.observe_limit(bucket, limit, now)
+    }
+
     /// Calls in flight, where they are limited.
     pub fn in_flight(&self) -> Option<u32> {
         self.slots.as_ref().map(Slots::in_flight)

@@ -7,7 +7,7 @@
 //! what a refusal asks for is a hint.
 
 use crate::classify::Dialect;
-use crate::hint::Headers;
+use crate::hint::{Headers, go_duration};
 
 /// What is left; `None` when nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,9 +76,81 @@ fn axis(name: &str, dialect: Dialect) -> Option<Axis> {
     }
 }
 
+/// What the headers say may be asked for in a minute, for a client that was told no limits of its own.
+///
+/// Where a reset tells that what was used comes back more slowly than within minutes, the limit is one of a day and
+/// says nothing about a minute.
+pub fn limits(headers: &Headers<'_>, dialect: Dialect) -> Remaining {
+    // Most servers tell of none.
+    if !headers
+        .iter()
+        .any(|(name, _)| name.contains("limit") || name.contains("LIMIT") || name.contains("Limit"))
+    {
+        return Remaining::default();
+    }
+    let of = |axis: &str| {
+        let [ours, theirs] = if dialect == Dialect::Anthropic {
+            [format!("anthropic-ratelimit-{axis}-limit"), String::new()]
+        } else {
+            [format!("x-ratelimit-limit-{axis}"), format!("x-ratelimit-limit-{axis}-minute")]
+        };
+        let by_the_day = dialect == Dialect::Groq && axis == "requests";
+        let limit = whole(headers, &ours).or_else(|| whole(headers, &theirs)).filter(|limit| *limit > 0)?;
+        let left = whole(headers, &format!("x-ratelimit-remaining-{axis}")).unwrap_or(limit);
+        let used = limit.saturating_sub(left);
+        let reset = text(headers, &format!("x-ratelimit-reset-{axis}")).and_then(go_duration);
+        let window = reset.map_or(60.0, |reset| reset * limit as f64 / used.max(1) as f64);
+        (!by_the_day && window <= LONGEST_MINUTE).then_some(limit)
+    };
+    Remaining { requests: of("requests"), tokens: of("tokens") }
+}
+
+/// Resets are rounded, and requests of others run beside ours.
+const LONGEST_MINUTE: f64 = 600.0;
+
+fn text<'a>(headers: &Headers<'a>, wanted: &str) -> Option<&'a str> {
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
+    std::str::from_utf8(value).ok().map(str::trim)
+}
+
+fn whole(headers: &Headers<'_>, wanted: &str) -> Option<u64> {
+    text(headers, wanted)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn learn(dialect: Dialect, headers: &[(&str, &str)]) -> [Option<u64>; 2] {
+        let headers: Vec<(&str, &[u8])> =
+            headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        let found = limits(&headers, dialect);
+        [found.requests, found.tokens]
+    }
+
+    #[test]
+    fn limits_of_a_minute_are_learned_and_those_of_a_day_are_not() {
+        let openai = [
+            ("x-ratelimit-limit-requests", "500"),
+            ("x-ratelimit-remaining-requests", "499"),
+            ("x-ratelimit-reset-requests", "120ms"),
+            ("x-ratelimit-limit-tokens", "30000"),
+        ];
+        assert_eq!(learn(Dialect::OpenAi, &openai), [Some(500), Some(30_000)]);
+        let by_the_day = [
+            ("x-ratelimit-limit-requests", "200"),
+            ("x-ratelimit-remaining-requests", "199"),
+            ("x-ratelimit-reset-requests", "7m12s"),
+        ];
+        assert_eq!(learn(Dialect::OpenAi, &by_the_day), [None, None]);
+        let groq = [("x-ratelimit-limit-requests", "14400"), ("x-ratelimit-limit-tokens", "6000")];
+        assert_eq!(learn(Dialect::Groq, &groq), [None, Some(6_000)]);
+        let cerebras = [("x-ratelimit-limit-requests-day", "900"), ("x-ratelimit-limit-tokens-minute", "60")];
+        assert_eq!(learn(Dialect::Cerebras, &cerebras), [None, Some(60)]);
+        let anthropic =
+            [("anthropic-ratelimit-requests-limit", "50"), ("anthropic-ratelimit-tokens-limit", "0")];
+        assert_eq!(learn(Dialect::Anthropic, &anthropic), [Some(50), None]);
+    }
 
     fn read(dialect: Dialect, headers: &[(&str, &str)]) -> [Option<u64>; 2] {
         let headers: Vec<(&str, &[u8])> =

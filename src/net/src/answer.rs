@@ -109,6 +109,16 @@ pub fn timed_out(phase: Phase) -> (Reason, String) {
     (reason, detail.to_owned())
 }
 
+/// Where providers put their id for a request; the first that is there.
+const REQUEST_ID_HEADERS: [&str; 5] =
+    ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-amzn-trace-id"];
+
+/// The server's id for a request.
+pub fn request_id(headers: &HeaderMap) -> Option<String> {
+    let found = REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name))?;
+    Some(found.to_str().ok()?.chars().take(200).collect())
+}
+
 fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -23,3 +23,5 @@ pub mod stream;
 
 pub mod lane;
 pub mod doorway;
+pub mod driver;
+pub mod bulk;

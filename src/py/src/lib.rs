@@ -34,6 +34,8 @@ mod starter;
 mod classify;
 mod opening;
 mod events;
+mod bulk_rows;
+mod bulk;
 
 use pyo3::prelude::*;
 
@@ -68,6 +70,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opening::StreamOpening>()?;
     module.add_class::<events::StreamEvent>()?;
     module.add_class::<events::Events>()?;
+    module.add_class::<bulk::Bulk>()?;
+    module.add_function(wrap_pyfunction!(bulk_rows::bulk_survey, module)?)?;
     module.add_function(wrap_pyfunction!(opening::judge, module)?)?;
     module.add_function(wrap_pyfunction!(secrets::gives_away, module)?)?;
     json::register(module)?;

@@ -197,6 +197,11 @@ fn our_headers(has_body: bool) -> HeaderMap {
     ours
 }
 
+/// Our headers with the caller's laid over them, for many requests with a body.
+pub fn shared_headers(callers: &Bound<'_, PyAny>) -> PyResult<HeaderMap> {
+    all_headers(&our_headers(true), callers, &HeaderMap::new(), None)
+}
+
 /// The caller's headers laid over the first, and the last over them.
 fn all_headers(
     base: &HeaderMap,
