@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -184,6 +185,10 @@ def test_a_sample_of_the_page_prints_what_the_page_says(tmp_path, command, print
     (tmp_path / "steadycall").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m steadycall "$@"\n')
     (tmp_path / "steadycall").chmod(0o755)
     (tmp_path / "took.txt").write_text("".join(f"{n / 10}\n" for n in range(1, 201)))
+    body = {"model": "some-model", "max_tokens": 500, "messages": [{"role": "user", "content": "Hello?"}]}
+    row = {"method": "POST", "url": "/v1/chat/completions", "body": body}
+    rows = [json.dumps({"custom_id": f"row {number}", **row}) + "\n" for number in range(200)]
+    (tmp_path / "in.jsonl").write_text("".join(rows))
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PATH": path, "PYTHONUTF8": "1"}
     done = subprocess.run(

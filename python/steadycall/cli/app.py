@@ -8,7 +8,7 @@ import sys
 import click
 
 import steadycall
-from steadycall.cli import classify, explain
+from steadycall.cli import bulk, classify, explain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def demo() -> None:
     played.main()
 
 
+app.add_command(bulk.command)
 app.add_command(classify.command)
 app.add_command(explain.command)
 

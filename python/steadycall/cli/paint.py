@@ -50,7 +50,7 @@ def seconds(value: float) -> str:
 
 def times(count: int, one: str) -> str:
     """A count with its noun."""
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+    return f"{count} {one}" if count == 1 else f"{count:,} {one}s"
 
 
 def duration(value: float) -> str:
