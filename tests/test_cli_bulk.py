@@ -118,7 +118,10 @@ def test_bad_lines_are_failures_and_the_run_goes_on(command, server):
 
 def test_a_file_of_bad_lines_only_is_exit_code_4(command, server):
     command.rows.write_text("no json\n{}\n")
-    assert command().code == 4
+    found = command()
+    assert found.code == 4
+    assert "in.jsonl is a row in the Batch format; payloads go with --url" in found.err
+    assert re.search(r"failed        2\n +1 missing_custom_id\n +1 not_json\n", found.out)
     assert server.requests == []
 
 
@@ -140,7 +143,7 @@ def test_without_a_terminal_it_writes_plain_lines_to_stderr(command, server):
     lines = found.err.splitlines()
     assert len(lines) >= 3
     assert all(re.match(r"\d\d:\d\d:\d\d \d+ of 40 rows, ", line) for line in lines)
-    assert re.search(r"1 in flight, \d+ waiting, [\d.]+ requests/s, [\d,]+ tokens/min, ETA ", lines[1])
+    assert re.search(r"\d in flight, \d+ waiting, [\d.]+ requests/s, [\d,]+ tokens/min, ETA ", lines[1])
     assert re.search(r"40 of 40 rows, .* in \d", lines[-1])
     assert "\x1b" not in found.out + found.err
 

@@ -129,7 +129,11 @@ def command(
         return 0
     summary = watched(run, screen.view(every), again(context.obj))
     click.echo(json.dumps(summary_data(summary, prices), indent=2) if as_json else summed(summary, prices))
-    return exit_code(summary)
+    code = exit_code(summary)
+    if code == BAD_INPUT:
+        form = "a row in the Batch format; payloads go with --url" if given["url"] is None else "a JSON object"
+        click.echo(f"no line of {rows} is {form}", err=True)
+    return code
 
 
 def made(rows: Path, output: Path, given: dict[str, Any]) -> tuple[BulkRun, str]:
@@ -195,7 +199,7 @@ def watched(run: BulkRun, view: screen.Terminal | screen.Log, command: str) -> B
 def saying(asked: int, in_flight: int, command: str) -> str:
     """What is said to the first and to the second Ctrl-C."""
     if asked == 1:
-        return f"finishing {in_flight:,} in flight; Ctrl-C again stops now"
+        return f"finishing {in_flight:,} in flight; Ctrl-C again stops now" if in_flight else "stopping"
     return f"stopped now: what was in flight may have been billed; to go on: {command}"
 
 

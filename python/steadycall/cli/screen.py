@@ -29,16 +29,15 @@ def view(every: float) -> Terminal | Log:
 
 
 def facts(reading: Reading, last: bool) -> list[str]:
-    """What is told of a run besides its rows; what is zero and would be bad news is left out."""
+    """What is told of a run besides its rows: first what went wrong, if anything did."""
     at, told = reading.progress, []
     if at.failed:
         told.append(f"{at.failed:,} failed")
-    if not last:
-        told += [f"{at.in_flight:,} in flight", f"{at.waiting:,} waiting"]
-    told += [f"{reading.requests_per_second:.1f} requests/s", f"{reading.tokens_per_minute:,.0f} tokens/min"]
     if at.rate_limited:
         told.append(f"{at.rate_limited:,} x 429")
-    return told
+    if not last:
+        told += [f"{at.in_flight:,} in flight", f"{at.waiting:,} waiting"]
+    return [*told, f"{reading.requests_per_second:.1f} requests/s", f"{reading.tokens_per_minute:,.0f} tokens/min"]
 
 
 def ending(reading: Reading, last: bool) -> str:
