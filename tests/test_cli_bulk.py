@@ -215,7 +215,10 @@ def test_a_plan_says_whether_a_batch_service_would_do(target, change, said):
         (["-H", "Authorization: Bearer sk-secret"], None, "a key must not stand on the command line; use --key-env"),
         (["-H", "X-API-Key: sk-secret"], None, "use --key-env"),
         (["-H", "nothing"], None, "a header is written 'Name: value'"),
+        (["-H", "X-Auth-Token: sk-secret"], None, "use --key-env"),
         ([], ["--url", "http://x/y?key=sk-secret"], "the URL holds a key"),
+        ([], ["--url", "http://me:sk-secret@x/y"], "the URL holds a key"),
+        ([], ["--url", "http://[x/y"], "--url or --base-url"),
         (["--key-env", "NO_SUCH"], None, "the environment has no NO_SUCH, or it is empty"),
         (["--key-header", "x-api-key"], None, "--key-header goes with --key-env"),
         (["--rpm", 0], None, "--rpm"),
@@ -280,7 +283,8 @@ def test_an_output_that_cannot_be_written_is_exit_code_4_before_anything_is_sent
 )
 def test_a_key_goes_where_the_provider_looks_for_it(monkeypatch, target, header, sent):
     monkeypatch.setenv("SOME_KEY", " sk-x\r\n")
-    assert headers_of(("X-Other: 1",), "SOME_KEY", header, target) == {"X-Other": "1", **sent}
+    given = ("X-Other: 1", "Idempotency-Key: a")
+    assert headers_of(given, "SOME_KEY", header, target) == {"X-Other": "1", "Idempotency-Key": "a", **sent}
 
 
 @pytest.mark.parametrize("key", ["", " ", "a\nb", "schlüssel"])

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shlex
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from steadycall.cli.stopping import Stopping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from steadycall import BulkSummary
@@ -158,15 +160,13 @@ def made(rows: Path, output: Path, given: dict[str, Any]) -> tuple[BulkRun, str]
         return BulkRun(rows, output=output, url=url, base_url=base_url, **more, **settings), target
 
 
-class readable:
+@contextmanager
+def readable() -> Iterator[None]:
     """What is wrong with the files, as bad input: one line that names the file."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (OSError, ConfigError)):
-            raise BadInput(in_words(error)) from None
+    try:
+        yield
+    except (OSError, ConfigError) as error:
+        raise BadInput(in_words(error)) from None
 
 
 def watched(run: BulkRun, view: screen.Terminal | screen.Log, command: str) -> BulkSummary:

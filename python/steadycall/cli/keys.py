@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 import click
@@ -16,9 +17,9 @@ KEY_HEADERS = {
     "openai.azure.com": "api-key",
     "cognitiveservices.azure.com": "api-key",
 }
-# Headers and parts of a query that hold secrets: everyone on a machine can read its command lines.
-SECRET_HEADERS = {"authorization", "proxy-authorization", "cookie", *KEY_HEADERS.values()}
-SECRET_QUERY = {"key", "api_key", "api-key", "apikey", "access_token", "token", "sig"}
+# Names of headers and of parts of a query that hold secrets: everyone on a machine can read its command lines.
+SECRET = re.compile(r"key|token|secret|auth|cookie|password|^sig", re.I)
+NO_SECRET = {"idempotency-key"}
 
 
 def headers_of(given: tuple[str, ...], key_env: str | None, key_header: str | None, target: str) -> dict[str, str]:
@@ -33,11 +34,10 @@ def headers_of(given: tuple[str, ...], key_env: str | None, key_header: str | No
             name, value = read_header(one)
         except NotHTTP as error:
             raise click.UsageError(f"--header: {error}") from None
-        if name.lower() in SECRET_HEADERS:
+        if is_secret(name):
             raise click.UsageError(f"--header {name}: a key must not stand on the command line; use --key-env")
         found[name] = value
-    if any(name.lower() in SECRET_QUERY for name, _ in parse_qsl(urlsplit(target).query, keep_blank_values=True)):
-        raise click.UsageError("the URL holds a key, which must not stand on the command line; use --key-env")
+    refuse_keys_in(target)
     if key_env is not None:
         name = key_header or header_at(target)
         key = key_in(key_env)
@@ -45,6 +45,25 @@ def headers_of(given: tuple[str, ...], key_env: str | None, key_header: str | No
     elif key_header is not None:
         raise click.UsageError("--key-header goes with --key-env")
     return found
+
+
+def is_secret(name: str) -> bool:
+    """Whether what goes by this name is likely to be a key."""
+    return SECRET.search(name) is not None and name.lower() not in NO_SECRET
+
+
+def refuse_keys_in(url: str) -> None:
+    """A URL may hold one before its host or in its query.
+
+    Raises:
+        UsageError: it does, or it is no URL.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise click.UsageError(f"--url or --base-url: {error}") from None
+    if parts.password or any(is_secret(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+        raise click.UsageError("the URL holds a key, which must not stand on the command line; use --key-env")
 
 
 def key_in(name: str) -> str:

@@ -5,13 +5,15 @@ The defaults are asked of a policy, and stated nowhere here.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import click
 
 from steadycall import ConfigError, Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, TypeVar
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -120,13 +122,11 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-class refusing:
+@contextmanager
+def refusing() -> Iterator[None]:
     """What the library refuses, as a wrong use of the command: the option's name, and what is allowed."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ConfigError):
-            field, _, rest = str(error).partition(" ")
-            raise click.UsageError(f"{_NAMES.get(field, f'--{dashed(field)}')} {rest}") from None
+    try:
+        yield
+    except ConfigError as error:
+        field, _, rest = str(error).partition(" ")
+        raise click.UsageError(f"{_NAMES.get(field, f'--{dashed(field)}')} {rest}") from None
