@@ -42,10 +42,14 @@ def total(answers: list[Any]) -> dict[str, int] | None:
 
 def add(sum_: dict[str, int] | None, answer: Any) -> dict[str, int] | None:
     """The tokens of another answer added to those before."""
-    found = tokens(answer)
-    if sum_ is None or found is None:
-        return found if sum_ is None else sum_
-    return {name: sum_[name] + count for name, count in found.items()}
+    return join(sum_, tokens(answer))
+
+
+def join(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int] | None:
+    """Two sums as one."""
+    if one is None or other is None:
+        return other if one is None else one
+    return {name: one[name] + count for name, count in other.items()}
 
 
 def _look(holder: Any, name: str) -> Any:

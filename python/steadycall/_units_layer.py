@@ -1,0 +1,189 @@
+"""A unit of work as the layers within it see it: whether a request may begin, and how long a call may take.
+
+Everything within a unit that makes requests finds it with ``unit_around(around())``. ``call``, ``acall``, policies and
+transports obey it without knowing it, because it is a scope whose requests are used up once nothing may begin. Who
+stands in line before a request has more to ask:
+
+    unit = unit_around(around())
+    with unit.in_line():                       # the time of the call stands still until its first permit
+        permit = wait(at_most=unit.start_within())
+    if not unit.may_start():                   # it may have changed meanwhile: give the permit back
+        ...
+    left = unit.remaining()                    # seconds left of the call
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from ._loop import Timer
+from ._scope import scope, tighter
+from ._units_record import UnitOutcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from ._time import Deadline
+
+
+class Flag:
+    """Raised once, by whoever comes first; it never comes down."""
+
+    __slots__ = ("_lock", "why")
+
+    why: str | None
+    """Why it was raised; ``None`` as long as it was not."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.why = None
+
+    def put_up(self, why: str) -> None:
+        """Raise it; the first reason stays."""
+        with self._lock:
+            if self.why is None:
+                self.why = why
+
+
+class Unit(scope):
+    """The layer around the calls of one unit."""
+
+    def __init__(self, flag: Flag, not_after: Deadline, call_limit: float, requests: int | None) -> None:
+        super().__init__(requests=requests)
+        self._flag = flag
+        self._not_after = not_after
+        self._call_limit = call_limit
+        self._call: CallClock | None = None
+        self.spent = 0
+        """Requests made within."""
+        self.refused: UnitOutcome | None = None
+        """Why a request was refused, when the last of them was not for want of requests."""
+
+    def next_call(self) -> CallClock:
+        """Begin a call; what it gives is the call's own clock."""
+        self._call = CallClock(self._not_after.clock)
+        return self._call
+
+    # What those who stand in line ask
+
+    def may_start(self, wait: float = 0.0) -> bool:
+        """Whether a request may begin ``wait`` seconds from now: nobody stopped the group, and it is not too late."""
+        return self._ended or self.refusal(wait) is None
+
+    def start_within(self) -> float | None:
+        """Seconds in which a request may still begin; ``None`` is not limited."""
+        outer = None if self._around is None else self._around.remaining()
+        if self._ended:
+            return outer
+        return 0.0 if self._flag.why is not None else tighter(self._not_after.remaining(), outer)
+
+    def in_line(self) -> CallClock:
+        """A context in which the time of the call stands still, unless it got its first permit before.
+
+        Leaving it by an exception is to have got none.
+        """
+        return self.next_call() if self._call is None else self._call
+
+    # What every layer asks
+
+    def refusal(self, wait: float = 0.0) -> UnitOutcome | None:
+        """Why no request may begin ``wait`` seconds from now; ``None`` when one may."""
+        if self._flag.why is not None:
+            return UnitOutcome.STOPPED
+        return UnitOutcome.DEADLINE if self._not_after.remaining() <= wait else None
+
+    def left(self) -> int | None:
+        """As of a scope, and 0 when none may begin: who asks then gives up now, and not after a wait."""
+        return 0 if self._refuses() else super().left()
+
+    def spend(self) -> bool:
+        """As of a scope."""
+        if self._refuses() or not super().spend():
+            return False
+        if not self._ended:
+            with self._lock:
+                self.spent += 1
+        return True
+
+    def _refuses(self) -> bool:
+        if self._ended:
+            return False
+        self.refused = self.refusal()
+        return self.refused is not None
+
+    def _own(self) -> float | None:
+        if self._ended or self._call is None:
+            return None
+        return max(0.0, self._call_limit - self._call.elapsed())
+
+
+class CallClock:
+    """The time of one call: it stands still while the call waits in line for its first permit."""
+
+    __slots__ = ("_begun", "_in_line", "_lock", "_now", "_permitted", "_since", "_stood")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._begun = now()
+        self._lock = Lock()
+        self._in_line = 0
+        self._permitted = False
+        self._since = 0.0
+        self._stood = 0.0
+
+    def __call__(self) -> float:
+        now = self._now()
+        return now - self._stood_at(now)
+
+    def elapsed(self) -> float:
+        """Seconds of the call so far."""
+        return self() - self._begun
+
+    def stood(self) -> float:
+        """Seconds it stood still so far."""
+        return self._stood_at(self._now())
+
+    def _stood_at(self, now: float) -> float:
+        with self._lock:
+            return self._stood + (now - self._since if self._in_line else 0.0)
+
+    def __enter__(self) -> CallClock:
+        now = self._now()
+        with self._lock:
+            if not self._permitted:
+                if not self._in_line:
+                    self._since = now
+                self._in_line += 1
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        now = self._now()
+        with self._lock:
+            if self._permitted:
+                return
+            self._permitted = error is None
+            self._in_line = 0 if self._permitted else self._in_line - 1
+            if not self._in_line:
+                self._stood += now - self._since
+
+
+class PatientTimer(Timer):
+    """A timer of a call: it grants what the call's clock stood still."""
+
+    __slots__ = ("_clock", "_granted", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: float, clock: CallClock) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._granted = clock.stood()
+        super().__init__(loop, limit)
+
+    def _fire(self) -> None:
+        stood = self._clock.stood()
+        more, self._granted = stood - self._granted, stood
+        if more > 0:
+            self._handle = self._loop.call_later(more, self._fire)
+        else:
+            super()._fire()
