@@ -74,7 +74,7 @@ def of_call(
         # A function of the caller's that a policy below ran raises what is its own, which does not say.
         stop = None if below is None else below.stop_reason
     for_want = stop == StopReason.REQUEST_BUDGET
-    if final and stop is None and failed is not None and failed.retryable:
+    if final and stop is None and failed is not None and failed.kind != FailureKind.PERMANENT:
         for_want = refused is not None or left == 0
     outcome = _outcome(failed, final, stop, refused, for_want)
     return End(outcome, said(error, failed), error, failed=failed, stop=stop)
