@@ -11,7 +11,7 @@ import pytest
 import steadycall
 from steadycall import Backoff, ConfigError, Deadline, Policy, StopReason, UnitGroup, scope
 from steadycall._scope import around, unit_around
-from steadycall.testing import FakeClock, FakeServer, ScriptedOperation, answers
+from steadycall.testing import FakeClock, FakeServer, ScriptedOperation
 
 MINUTE = 60.0
 POLICY = Policy(tries=3, backoff=Backoff.fixed(MINUTE), max_wait=30 * MINUTE)
@@ -370,17 +370,3 @@ def test_outside_of_units_there_is_nothing_to_ask():
     with scope(requests=3):
         assert unit_around(around()) is None
         assert Policy().call(lambda: unit_around(around())) is None
-
-
-def test_a_stream_of_an_sdk_begins_no_retry_from_minute_50(hour, clock, saved):
-    httpx = pytest.importorskip("httpx")
-
-    def late(_request):
-        clock.advance(2 * MINUTE)
-        return 503
-
-    with FakeServer() as server, httpx.Client(transport=steadycall.Transport(POLICY)) as client:
-        server.answer("*", late, answers.openai.ok())
-        clock.advance(49 * MINUTE)
-        result = hour.run(call=lambda: client.post(server.url, json={}).raise_for_status(), save=saved.append)
-        assert (result.outcome, len(server.requests)) == ("deadline", 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ._chain import walk
 from ._errors import CallError
 from ._exceptions import given_up
+from ._judge import our_answer
 from ._kinds import FailureKind, StopReason
 from ._native import failure
 from ._units_record import UnitOutcome
@@ -70,14 +72,24 @@ def of_call(
         left: requests left of the unit.
     """
     if final:
-        below = given_up(error)
-        # A function of the caller's that a policy below ran raises what is its own, which does not say.
-        stop = None if below is None else below.stop_reason
+        stop = _stop_below(error)
     for_want = stop == StopReason.REQUEST_BUDGET
     if final and stop is None and failed is not None and failed.kind != FailureKind.PERMANENT:
         for_want = refused is not None or left == 0
     outcome = _outcome(failed, final, stop, refused, for_want)
     return End(outcome, said(error, failed), error, failed=failed, stop=stop)
+
+
+def _stop_below(error: BaseException) -> StopReason | None:
+    """Why the layer below gave up; ``None`` where a policy below ran a function, whose own exception does not say."""
+    below = given_up(error)
+    if below is not None:
+        return below.stop_reason
+    told = next(filter(None, (our_answer(found) for _, found in walk(error))), {})
+    try:
+        return StopReason(told.get("x-steadycall-stop", ""))
+    except ValueError:
+        return None
 
 
 def _outcome(

@@ -1,0 +1,84 @@
+"""Units of work whose calls are made by an SDK on our transport: its errors end them as those of ``call`` do."""
+
+from __future__ import annotations
+
+import pytest
+
+import steadycall
+from steadycall import Backoff, FailureKind, Policy, StopReason, UnitGroup
+from steadycall.testing import FakeClock, FakeServer, answers
+
+openai = pytest.importorskip("openai")
+
+AT_ONCE = Policy(tries=3, backoff=Backoff.none())
+MINUTE = 60.0
+
+
+@pytest.fixture
+def server():
+    with FakeServer() as server:
+        yield server
+
+
+@pytest.fixture
+def model(server):
+    """Asks the server for a chat completion."""
+    with openai.OpenAI(api_key="key", base_url=server.url_for("/v1")) as client:
+        wrapped = steadycall.wrap(client, AT_ONCE)
+        messages = [{"role": "user", "content": "Hi?"}]
+        yield lambda: wrapped.chat.completions.create(model="m", messages=messages)
+
+
+def group(clock=None, **options):
+    return UnitGroup(AT_ONCE, 60 * MINUTE, 10 * MINUTE, **{"max_requests_per_unit": 6, "clock": clock, **options})
+
+
+def text(answer):
+    return answer.choices[0].message.content or False
+
+
+def test_an_sdks_answer_tells_its_tokens(server, model):
+    server.answer("*", 503, answers.openai.ok("Hi."))
+    saved = []
+    result = group().run(call=model, validate=text, save=saved.append)
+    assert (result.outcome, result.requests, saved) == ("saved", 2, ["Hi."])
+    assert result.usage["total_tokens"] > 0
+
+
+def test_an_empty_answer_of_an_sdk_is_called_for_once_more(server, model):
+    server.answer("*", answers.openai.ok(""))
+    result = group().run(call=model, validate=text, save=print)
+    assert (result.outcome, result.requests) == ("format_failed", 2)
+
+
+def test_what_the_transport_below_gave_up_on_is_final_and_says_why(server, model):
+    server.answer("*", 503)
+    result = group().run(call=model, save=print)
+    assert (result.outcome, result.record.stop_reason) == ("transport_exhausted", StopReason.TRIES)
+    assert len(server.requests) == 3
+    spent = group(max_requests_per_unit=2).run(call=model, save=print)
+    assert (spent.outcome, spent.record.stop_reason) == ("budget_exhausted", StopReason.REQUEST_BUDGET)
+    assert len(server.requests) == 5
+
+
+def test_a_rate_limit_of_an_sdk_stops_the_group(server, model):
+    server.answer("*", answers.openai.rate_limited(2000))
+    one = group()
+    result = one.run(call=model, save=print)
+    assert (result.outcome, result.record.kind) == ("transport_exhausted", FailureKind.RATE_LIMITED)
+    assert one.run(call=model, save=print).outcome == "stopped"
+    assert len(server.requests) == 1
+
+
+def test_a_transport_begins_no_retry_when_nothing_may_begin(server, model):
+    clock = FakeClock()
+
+    def late(_request):
+        clock.advance(2 * MINUTE)
+        return 503
+
+    server.answer("*", late)
+    one = group(clock)
+    clock.advance(49 * MINUTE)
+    result = one.run(call=model, save=print)
+    assert (result.outcome, len(server.requests)) == ("deadline", 1)
