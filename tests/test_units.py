@@ -259,7 +259,7 @@ def test_what_a_unit_did_not_end_well_with_is_told_once_and_without_prompt_or_an
         result = run(
             group(on_unit=seen.append),
             call=lambda: "SECRET",
-            validate=lambda answer: json.loads(answer),
+            validate=json.loads,
             save=lesson.save,
             name="card 7",
         )
@@ -623,7 +623,10 @@ def test_what_must_be_awaited_is_refused_by_run_before_anything_is_called(field)
 
 
 def test_a_coroutine_that_comes_as_a_surprise_loses_no_answer():
-    result = group().run(call=lambda: "Hi.", save=lambda answer: made_async(print)(answer))
+    def save(answer):
+        return made_async(print)(answer)
+
+    result = group().run(call=lambda: "Hi.", save=save)
     assert (result.outcome, result.answer) == ("save_failed", "Hi.")
     assert isinstance(result.error, steadycall.ConfigError)
 
