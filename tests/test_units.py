@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -216,7 +218,8 @@ def test_a_unit_makes_no_more_requests_than_it_may(run, lesson, server):
 def test_a_second_answer_that_the_budget_does_not_allow_is_not_asked_for(run, lesson):
     result = run(group(max_requests_per_unit=1), call=bad_form, save=lesson.save)
     assert (result.outcome, result.requests) == ("budget_exhausted", 1)
-    assert result.record.kind == FailureKind.VALIDATION
+    assert (result.record.kind, result.record.stop_reason) == (FailureKind.VALIDATION, StopReason.REQUEST_BUDGET)
+    assert result.cause.startswith("The requests of the unit, or of a scope around it, are used up. Before that: ")
 
 
 def test_every_unit_has_a_budget_of_its_own_within_the_scope_around_it(lesson):
@@ -352,7 +355,7 @@ def test_a_unit_that_ended_by_a_rate_limit_stops_those_that_did_not_begin(run, l
     assert "Another unit ended" in one.stop_cause
     second = run(one, call=ScriptedOperation([]), save=lesson.save)
     assert (second.outcome, second.requests, second.call_seconds) == ("stopped", 0, 0.0)
-    assert one.stop_cause in second.cause
+    assert second.cause == f"The group was stopped: {one.stop_cause}"
     assert len(server.requests) == 1
     assert one.remaining() == 0.0
 
@@ -629,6 +632,38 @@ def test_a_coroutine_that_comes_as_a_surprise_loses_no_answer():
     result = group().run(call=lambda: "Hi.", save=save)
     assert (result.outcome, result.answer) == ("save_failed", "Hi.")
     assert isinstance(result.error, steadycall.ConfigError)
+
+
+def test_a_call_that_gives_a_coroutine_is_a_fault_of_the_code():
+    result = group().run(call=lambda: made_async(print)(1), save=print)
+    assert result.outcome == "permanent"
+    assert isinstance(result.error, steadycall.ConfigError)
+
+
+@pytest.mark.parametrize("where", ["call", "save"])
+@pytest.mark.parametrize("awaits", [False, True])
+def test_an_error_on_a_result_is_freed_with_it(where, awaits):
+    class Fault(Exception):
+        pass
+
+    def fails(*_):
+        raise Fault
+
+    async def main():
+        given = {"call": lambda: 1, "save": print, where: fails}
+        if awaits:
+            given["call"] = made_async(given["call"])
+        return weakref.ref((await group().arun(**given) if awaits else group().run(**given)).error)
+
+    async def freed():
+        gc.collect()
+        gc.disable()
+        try:
+            return (await main())() is None
+        finally:
+            gc.enable()
+
+    assert asyncio.run(freed())
 
 
 def test_a_sleep_that_must_be_awaited_is_refused_by_run():

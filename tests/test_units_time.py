@@ -74,7 +74,8 @@ def test_an_answer_in_the_wrong_form_is_not_called_for_again_from_minute_50(run,
     result = run(hour, call=model, validate=lambda _: False, save=saved.append)
     assert (result.outcome, result.requests) == ("deadline", 1)
     assert isinstance(result.error, steadycall.ResponseError)
-    assert "No call may begin any more. Before that" in result.cause
+    assert result.cause == f"No call may begin any more. Before that: {result.error.failure.reason}"
+    assert result.record.stop_reason == StopReason.DEADLINE
 
 
 def test_a_transport_retry_that_would_begin_from_minute_50_is_not_waited_for(run, hour, clock, saved):

@@ -7,6 +7,7 @@ from ._fields import read_types
 from ._function import awaited, name_of
 from ._hooks import check_sleep
 from ._kinds import FailureKind, StopReason
+from ._loop import running_loop
 from ._native import callback, count, seconds
 from ._operation import BoundPolicy
 from ._retry import bind
@@ -53,7 +54,7 @@ class UnitGroup:
     It does not guarantee:
 
     - That work which was sent is undone: a request under way when the group is stopped goes on, may be billed, and
-      its answer is discarded.
+      its answer is discarded. Nor is a wait before a retry cut short; nothing follows it.
     - That a plain function is cut at ``call_limit``: it is told by ``current_attempt().timeout`` and must obey. A
       coroutine function is cut. An answer that comes too late is no answer.
     - That nothing is saved after the group was stopped: a ``save`` that had begun ends, and what was saved stays.
@@ -152,6 +153,7 @@ class UnitGroup:
         name: str | None = None,
     ) -> UnitResult:
         """As ``run``, under asyncio: ``call`` is a coroutine function, the others may be."""
+        running_loop()  # refuses trio
         return await adrive(self._work(call, save, validate, alive, name, awaits=True).steps())
 
     def stop(self, why: str = "stop() was called") -> None:

@@ -23,7 +23,7 @@ _CIRCUIT_OPEN = failure("circuit_open", "no").reason
 class End:
     """How a unit, or one of its calls, ended."""
 
-    __slots__ = ("answer", "cause", "error", "failed", "outcome", "saved", "stop")
+    __slots__ = ("answer", "cause", "error", "failed", "for_want", "outcome", "saved", "stop")
 
     def __init__(
         self,
@@ -42,6 +42,8 @@ class End:
         self.failed = failed
         """The last failure of its last call."""
         self.stop = stop
+        self.for_want = False
+        """Its call could go on but for the request it was refused."""
         self.answer = answer
         self.saved = saved
 
@@ -76,8 +78,10 @@ def of_call(
     for_want = stop == StopReason.REQUEST_BUDGET
     if final and stop is None and failed is not None and failed.kind != FailureKind.PERMANENT:
         for_want = refused is not None or left == 0
-    outcome = _outcome(failed, final, stop, refused, for_want)
-    return End(outcome, said(error, failed), error, failed=failed, stop=stop)
+    outcome = (refused or UnitOutcome.BUDGET_EXHAUSTED) if for_want else _outcome(failed, stop)
+    end = End(outcome, said(error, failed), error, failed=failed, stop=stop)
+    end.for_want = for_want
+    return end
 
 
 def _stop_below(error: BaseException) -> StopReason | None:
@@ -92,11 +96,7 @@ def _stop_below(error: BaseException) -> StopReason | None:
         return None
 
 
-def _outcome(
-    failed: Failure | None, final: bool, stop: StopReason | None, refused: UnitOutcome | None, for_want: bool
-) -> UnitOutcome:
-    if for_want:
-        return refused or UnitOutcome.BUDGET_EXHAUSTED
+def _outcome(failed: Failure | None, stop: StopReason | None) -> UnitOutcome:
     if stop in (StopReason.DEADLINE, StopReason.MIN_ATTEMPT):
         return UnitOutcome.DEADLINE
     if failed is not None and is_format(failed):

@@ -11,6 +11,7 @@ from ._chain import walk
 from ._errors import ConfigError
 from ._exceptions import judge
 from ._function import name_of, raise_as_it_is
+from ._kinds import StopReason
 from ._loop import cancelling, running_loop
 from ._operation import BoundPolicy
 from ._units_end import End, of_call, said
@@ -167,7 +168,8 @@ class Work:
             failed = judge(error, self.outside, not_cancelled=cancelling() == 0).failure
             return of_call(error, failed, False, None, None, None)
         stop, refused, left = record.stop_reason, self.unit.refused, self.unit.left()
-        return of_call(error, call.failed_with, call.final, stop, refused, left)
+        end = of_call(error, call.failed_with, call.final, stop, refused, left)
+        return self._refused(end.outcome, end) if end.for_want else end
 
     def _keep(self, answer: Any) -> Generator[Callable[[], Any], Any, End]:
         """Save the answer, if that is still wanted."""
@@ -215,21 +217,28 @@ class Work:
         return refused
 
     def _refused(self, outcome: UnitOutcome, last: End | None) -> End:
-        """The end of a unit that may not call, for the first time or once more."""
-        why = {
-            UnitOutcome.STOPPED: f"The group was stopped: {self.terms.flag.why}",
-            UnitOutcome.DEADLINE: "No call may begin any more.",
-        }.get(outcome, "The requests of the unit, or of a scope around it, are used up.")
-        if last is None:
-            return End(outcome, why)
-        return End(outcome, f"{why} Before that: {last.cause}", last.error, failed=last.failed, stop=last.stop)
+        """The end of a unit that may make no further request, or not the first one."""
+        stop: StopReason | None = None
+        if outcome is UnitOutcome.STOPPED:
+            why = f"The group was stopped: {self._stopped_by()}"
+        elif outcome is UnitOutcome.DEADLINE:
+            why, stop = "No call may begin any more.", StopReason.DEADLINE
+        else:
+            why, stop = "The requests of the unit, or of a scope around it, are used up.", StopReason.REQUEST_BUDGET
+        failed = None if last is None else last.failed
+        if failed is not None:
+            why = f"{why} Before that: {failed.reason}"
+        return End(outcome, why, None if last is None else last.error, failed=failed, stop=stop)
+
+    def _stopped_by(self) -> str:
+        return f"{(self.terms.flag.why or '').rstrip('.')}."
 
     def _discarded(self) -> End | None:
         """The end of a unit whose answer came after the group was stopped."""
-        why = self.terms.flag.why
-        if why is None:
+        if self.terms.flag.why is None:
             return None
-        return End(UnitOutcome.STOPPED, f"The group was stopped before the answer could be saved: {why}")
+        why = f"The group was stopped before the answer could be saved: {self._stopped_by()}"
+        return End(UnitOutcome.STOPPED, why)
 
     def _raise_if_gone(self, error: BaseException) -> None:
         """Raise the caller's word that the target is gone, as itself, if it stands anywhere behind ``error``."""
