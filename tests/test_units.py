@@ -352,7 +352,7 @@ def test_a_unit_that_ended_by_a_rate_limit_stops_those_that_did_not_begin(run, l
     first = run(one, call=lambda: steadycall.call(server.url, {}), save=lesson.save)
     assert (first.outcome, first.record.stop_reason) == ("transport_exhausted", StopReason.HINT_TOO_LONG)
     assert one.stopped
-    assert "Another unit ended" in one.stop_cause
+    assert one.stop_cause == f"Another unit ended: {first.error.failure.reason}"
     second = run(one, call=ScriptedOperation([]), save=lesson.save)
     assert (second.outcome, second.requests, second.call_seconds) == ("stopped", 0, 0.0)
     assert second.cause == f"The group was stopped: {one.stop_cause}"

@@ -120,7 +120,8 @@ class Work:
             if end.outcome is UnitOutcome.SAVED:
                 end = yield from self._keep(end.answer)
             elif end.outcome is not UnitOutcome.STOPPED and end.is_among(self.terms.stop_on):
-                self.terms.flag.put_up(f"Another unit ended: {end.cause}")
+                why = end.cause if end.failed is None else end.failed.reason
+                self.terms.flag.put_up(f"{self.name or 'Another unit'} ended: {why}")
         except BaseException as error:
             if isinstance(error, self.terms.gone):
                 self._settled(End(UnitOutcome.TARGET_GONE, f"{type(error).__name__} says that the target is gone."))
