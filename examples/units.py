@@ -29,13 +29,13 @@ def provider(request: Request) -> Answer:
 
 async def write_course(url: str, database: sqlite3.Connection) -> list[steadycall.UnitResult]:
     """Every lesson that has no text yet; run it again later for those that are left."""
-    policy = steadycall.Policy(tries=3, base=0.01)
+    policy = steadycall.Policy(tries=3, base=0.001)
     group = steadycall.UnitGroup(policy, runtime_limit=3600, call_limit=600, max_requests_per_unit=6, on_unit=show)
     at_once = asyncio.Semaphore(2)
 
     async def one(number: int) -> steadycall.UnitResult:
         async def call() -> Any:
-            return await steadycall.acall(url, {"model": "m", "lesson": number}, base=0.01)
+            return await steadycall.acall(url, {"model": "m", "lesson": number}, base=0.001)
 
         def validate(answer: Any) -> Any:
             text = answer["choices"][0]["message"]["content"]

@@ -486,6 +486,41 @@ def test_tasks_discard_their_late_answers_too(lesson, server):
     assert lesson.saved == []
 
 
+def test_many_threads_run_units_of_one_group_and_each_request_is_counted_once(server):
+    turns = iter(range(1000))
+
+    def provider(_request):
+        turn = next(turns)
+        return 503 if turn % 3 == 0 else answers.openai.ok("bad" if turn % 5 == 0 else "good")
+
+    server.answer("*", provider)
+    told, kept, late = [], [], []
+    one = group(Policy(tries=2, backoff=Backoff.none()), max_requests_per_unit=3, on_unit=told.append)
+
+    def unit(number):
+        def call():
+            if number == 40:
+                one.stop("enough")
+            return steadycall.call(server.url, {}, tries=2, sleep=ignore)
+
+        if one.stopped:
+            late.append(number)
+        return one.run(
+            call=call,
+            validate=lambda answer: answer["choices"][0]["message"]["content"] == "good",
+            save=lambda answer: kept.append(number),
+            name=str(number),
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(unit, range(60)))
+    assert sorted(record.name for record in told) == sorted(map(str, range(60)))
+    assert sum(result.requests for result in results) == len(server.requests)
+    assert all(result.requests <= 3 for result in results)
+    assert sorted(kept) == [number for number, result in enumerate(results) if result.outcome == "saved"]
+    assert {(results[number].outcome, results[number].requests) for number in late} == {("stopped", 0)}
+
+
 def test_the_first_reason_of_a_stop_stays():
     one = group()
     assert one.stop_cause is None
@@ -536,6 +571,16 @@ def test_a_word_that_the_policy_would_retry_ends_the_unit_as_well(run, lesson):
     assert model.remaining == 0
 
 
+@pytest.mark.parametrize("gone", [(), Gone])
+def test_the_policys_own_rule_holds_beside_it(run, lesson, gone):
+    model = ScriptedOperation([ConnectionError("not worth it")])
+    policy = AT_ONCE.replace(retry_if=lambda failure, error: False)
+    assert run(group(policy, gone=gone), call=model, save=lesson.save).outcome == "permanent"
+    other = ScriptedOperation([RuntimeError("worth it"), "Hi."])
+    policy = AT_ONCE.replace(retry_if=lambda failure, error: steadycall.classify(status=503))
+    assert run(group(policy, gone=gone), call=other, save=lesson.save).outcome == "saved"
+
+
 @pytest.mark.parametrize("where", ["call", "save", "alive"])
 @pytest.mark.parametrize("wish", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 def test_a_wish_to_stop_is_raised_as_itself_wherever_it_stands_and_the_unit_is_told(lesson, where, wish):
@@ -574,6 +619,36 @@ def test_a_cancelled_task_is_cancelled_and_its_cost_is_told(lesson, where):
     asyncio.run(main())
     assert [(record.outcome, record.requests) for record in seen] == [("stopped", 1)]
     assert lesson.saved == []
+
+
+@pytest.mark.parametrize("where", ["call", "save"])
+def test_a_cancellation_that_was_wrapped_is_one_only_if_somebody_wants_it(lesson, where):
+    async def wraps(*_):
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            raise RuntimeError("wrapped") from error
+
+    async def cuts_itself(*_):
+        try:
+            raise asyncio.CancelledError
+        except asyncio.CancelledError as error:
+            raise RuntimeError("wrapped") from error
+
+    async def main():
+        nonlocal begun
+        begun = asyncio.Event()
+        task = asyncio.create_task(group().arun(**{**given, where: wraps}))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await group().arun(**{**given, where: cuts_itself})
+
+    begun = None
+    given = {"call": made_async(lambda: "Hi."), "save": lesson.save}
+    assert asyncio.run(main()).outcome == {"call": "permanent", "save": "save_failed"}[where]
 
 
 def test_a_unit_that_runs_while_an_error_is_handled_does_not_take_it_for_its_own(lesson):

@@ -106,6 +106,8 @@ def test_a_failure_from_minute_50_on_is_the_deadlines(run, hour, clock, saved):
     clock.advance(49 * MINUTE)
     result = run(hour, call=ScriptedOperation([fails_late]), save=saved.append)
     assert (result.outcome, result.requests, str(result.error)) == ("deadline", 1, "reset")
+    assert result.record.stop_reason == StopReason.DEADLINE
+    assert result.cause.startswith("No call may begin any more. Before that: The connection broke")
     assert clock.sleeps == []
 
 
@@ -168,6 +170,18 @@ def test_a_retry_beyond_the_call_limit_is_not_waited_for(run, hour, clock, saved
     result = run(hour, call=ScriptedOperation([fails_late]), save=saved.append)
     assert (result.outcome, result.error.stage) == ("deadline", "retry_delay")
     assert clock.sleeps == []
+
+
+def test_a_min_attempt_that_the_call_limit_leaves_no_room_for_is_a_deadline_too(run, clock, saved):
+    policy = Policy(tries=3, min_attempt=5 * MINUTE, backoff=Backoff.fixed(MINUTE))
+    group = UnitGroup(policy, 60 * MINUTE, 10 * MINUTE, clock=clock, sleep=clock.sleep)
+
+    def fails_late():
+        clock.advance(6 * MINUTE)
+        raise ConnectionError
+
+    result = run(group, call=ScriptedOperation([fails_late]), save=saved.append)
+    assert (result.outcome, result.record.stop_reason) == ("deadline", StopReason.MIN_ATTEMPT)
 
 
 def test_an_answer_after_the_call_limit_is_none(run, hour, clock, saved):
@@ -275,6 +289,19 @@ def test_a_permit_that_comes_from_minute_50_on_is_given_back_unused(hour, clock,
         line.permit.release()
         assert late.result().outcome == "deadline"
     assert line.permit.acquire(blocking=False)
+
+
+def test_a_request_that_was_allowed_and_then_not_is_not_spent(hour):
+    def call():
+        unit = unit_around(around())
+        before = unit.may_start(), unit.left()
+        hour.stop()
+        return before, (unit.may_start(), unit.left(), unit.spend(), unit.start_within(), unit.spent)
+
+    asked = []
+    result = hour.run(call=call, validate=asked.append, save=print)
+    assert result.outcome == "stopped"
+    assert asked == [((True, 5), (False, 0, False, 0.0, 1))]
 
 
 def test_a_permit_that_comes_after_the_group_was_stopped_is_given_back_unused(hour, saved):

@@ -27,7 +27,7 @@ class UnitOutcome(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     """The unit's requests are used up, or those of a scope around it."""
     DEADLINE = "deadline"
-    """No call may begin any more, or the call took longer than ``call_limit``."""
+    """No call may begin any more, or the call took longer than ``call_limit`` or a deadline of its own."""
     STOPPED = "stopped"
     """The group was stopped: nothing was begun any more, or an answer that came late was discarded."""
     SAVE_FAILED = "save_failed"

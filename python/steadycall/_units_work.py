@@ -119,7 +119,7 @@ class Work:
                 end = yield from self._ask()
             if end.outcome is UnitOutcome.SAVED:
                 end = yield from self._keep(end.answer)
-            elif end.outcome is not UnitOutcome.STOPPED and end.is_among(self.terms.stop_on):
+            elif end.is_among(self.terms.stop_on):
                 why = end.cause if end.failed is None else end.failed.reason
                 self.terms.flag.put_up(f"{self.name or 'Another unit'} ended: {why}")
         except BaseException as error:
