@@ -86,7 +86,8 @@ def test_a_transport_retry_that_would_begin_from_minute_50_is_not_waited_for(run
     assert isinstance(result.error, steadycall.DeadlineExceeded)
     assert str(result.error.__cause__) == "reset"
     assert (result.error.stage, result.error.stop_reason) == ("retry_delay", StopReason.DEADLINE)
-    assert "after the wait no call of its unit may begin" in result.cause
+    assert "the deadline leaves no time for the wait before another attempt" in result.cause
+    assert result.error.attempts[0].wait is None
     assert clock.sleeps == []
 
 
@@ -246,12 +247,11 @@ class Line:
 
     def call(self, work):
         unit = unit_around(around())
+        unit.line_up()
         self.in_line += 1
-        with unit.in_line():
-            if not self.permit.acquire(timeout=5):
-                raise steadycall.Refused(why="full", stop_reason=StopReason.QUEUE_FULL)
+        assert self.permit.acquire(timeout=5)
         try:
-            if not unit.may_start():
+            if not unit.permitted():
                 raise steadycall.Refused(why="not any more", stop_reason=StopReason.REQUEST_BUDGET)
             return work(unit)
         finally:
@@ -320,8 +320,9 @@ def test_a_wait_in_line_after_the_first_permit_counts(hour, clock, saved):
     def call():
         unit = unit_around(around())
         for minutes in (4, 4):
-            with unit.in_line():
-                clock.advance(minutes * MINUTE)
+            unit.line_up()
+            clock.advance(minutes * MINUTE)
+            assert unit.permitted()
         return unit.remaining() / MINUTE
 
     hour.run(call=call, save=saved.append)
@@ -332,12 +333,9 @@ def test_who_leaves_the_line_without_a_permit_waits_on_without_cost(hour, clock,
     def call():
         unit = unit_around(around())
         for _ in range(3):
-            try:
-                with unit.in_line():
-                    clock.advance(4 * MINUTE)
-                    raise InterruptedError
-            except InterruptedError:
-                pass
+            unit.line_up()
+            clock.advance(4 * MINUTE)
+            unit.leave_line()
         return unit.remaining() / MINUTE
 
     hour.run(call=call, save=saved.append)
@@ -350,14 +348,16 @@ def test_of_several_in_line_the_first_permit_counts(clock):
 
     def call():
         unit = unit_around(around())
-        first, second = unit.in_line(), unit.in_line()
-        first.__enter__()
-        clock.advance(5 * MINUTE)
-        second.__enter__()
-        clock.advance(5 * MINUTE)
-        second.__exit__(None, None, None)
+        unit.line_up()
+        clock.advance(4 * MINUTE)
+        unit.line_up()
+        clock.advance(4 * MINUTE)
+        unit.leave_line()
+        clock.advance(2 * MINUTE)
+        unit.line_up()
+        assert unit.permitted()
         clock.advance(1 * MINUTE)
-        first.__exit__(None, None, None)
+        assert unit.permitted()
         seen.append(unit.remaining() / MINUTE)
 
     group.run(call=call, save=print)
@@ -371,8 +371,9 @@ def test_a_task_that_waited_in_line_is_not_cut_for_that(saved):
 
         async def call():
             unit = unit_around(around())
-            with unit.in_line():
-                await asyncio.sleep(0.2)  # four times the call limit
+            unit.line_up()
+            await asyncio.sleep(0.2)  # four times the call limit
+            assert unit.permitted()
             cut.append(unit.remaining())
             await asyncio.Event().wait()
 

@@ -28,7 +28,7 @@ from ._judge import Invalid, judge_failure, judge_validator, verdict
 from ._kinds import StopReason
 from ._loop import Timer, running_loop, timed_out
 from ._native import Run, Starter, callback, failure
-from ._scope import HERE, leave, unit_around
+from ._scope import HERE, leave
 from ._time import read_clock
 
 TYPE_CHECKING = False
@@ -262,12 +262,10 @@ class BoundPolicy:
         """As ``failed``, once the failure is known."""
         silence = judged.reason == _SILENCE
         wait = run.failed(judged, request_id=request_id_of(error), fully_sent=silence, given_up_below=final)
-        unit = None if wait is None else unit_around(outer)
-        too_late = unit is not None and not unit.may_start(wait)
-        if wait is not None and not too_late:
+        if wait is not None:
             _watch.retried(run.attempts[-1], name, judged.reason, self._on_retry)
             return wait, None
-        ending = self.ended(run, error, name, usage, cut, too_late)
+        ending = self.ended(run, error, name, usage, cut)
         if outer is not None:
             outer.gave_up(ending)
         return None, ending
@@ -289,28 +287,14 @@ class BoundPolicy:
         return answer
 
     def ended(
-        self,
-        run: Run,
-        error: BaseException | None,
-        name: str,
-        usage: dict[str, int] | None,
-        cut: bool = False,
-        too_late: bool = False,
+        self, run: Run, error: BaseException | None, name: str, usage: dict[str, int] | None, cut: bool = False
     ) -> BaseException:
-        """The exception that ends the call: the last failure itself, with a note, or why there is none to raise.
-
-        ``too_late`` says that after the wait the unit of work around it would let no attempt begin.
-        """
-        stop = StopReason.DEADLINE if too_late else run.stop_reason
+        """The exception that ends the call: the last failure itself, with a note, or why there is none to raise."""
+        stop = run.stop_reason
         _watch.settled(run, usage, stop, self._on_end)
         source = None if isinstance(error, Invalid) else error
-        if too_late:
-            fields = self._fields(run, name)
-            fields |= {"why": f"{name}: {fields['failure'].reason} {_TOO_LATE}", "stop_reason": stop}
-            ending: BaseException = DeadlineExceeded(stage="retry_delay", **fields)
-            ending.__cause__ = source
-        elif run.stage is not None:
-            ending = DeadlineExceeded(stage=run.stage, **self._fields(run, name))
+        if run.stage is not None:
+            ending: BaseException = DeadlineExceeded(stage=run.stage, **self._fields(run, name))
             ending.__cause__ = source
         elif stop == StopReason.REQUEST_BUDGET and error is None:
             ending = RequestBudgetSpent(**self._fields(run, name))
@@ -366,4 +350,3 @@ class BoundPolicy:
 
 
 _SILENCE = failure("read_timeout", "maybe").reason
-_TOO_LATE = "Not tried again: after the wait no call of its unit may begin any more."

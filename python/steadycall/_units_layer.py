@@ -1,15 +1,14 @@
 """A unit of work as the layers within it see it: whether a request may begin, and how long a call may take.
 
-Everything within a unit that makes requests finds it with ``unit_around(around())``. ``call``, ``acall``, policies and
-transports obey it without knowing it, because it is a scope whose requests are used up once nothing may begin. Who
-stands in line before a request has more to ask:
+Every front obeys a unit without knowing it, because a unit is a scope whose requests are used up once nothing may
+begin. A front that waits for a request has more to ask; it finds the unit with ``unit_around(around())``:
 
-    unit = unit_around(around())
-    with unit.in_line():                       # the time of the call stands still until its first permit
-        permit = wait(at_most=unit.start_within())
-    if not unit.may_start():                   # it may have changed meanwhile: give the permit back
-        ...
-    left = unit.remaining()                    # seconds left of the call
+    unit.may_start(wait)          # before the wait for a retry: may one begin after it?
+    unit.line_up()                # before it queues: the time of the call stands still until its first permit
+    unit.start_within()           # how long it may queue
+    unit.permitted() or ...       # with the permit: may the request still begin? if not, give the permit back
+    around().remaining()          # ... and how long may it take
+    unit.leave_line()             # without a permit
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+    from typing import Any
 
     from ._time import Deadline
 
@@ -79,12 +79,36 @@ class Unit(scope):
             return outer
         return 0.0 if self._flag.why is not None else tighter(self._not_after.remaining(), outer)
 
-    def in_line(self) -> CallClock:
-        """A context in which the time of the call stands still, unless it got its first permit before.
+    def longest(self, layer: Any) -> float | None:
+        """Seconds until a request that ``layer`` makes must be over, should its permit come at the last moment.
 
-        Leaving it by an exception is to have got none.
+        ``None`` is not limited. With the permit ``layer.remaining()`` tells more.
         """
-        return self.next_call() if self._call is None else self._call
+        if self._ended or self._call is None or self._call.permitted:
+            return layer.remaining()  # type: ignore[no-any-return]  # a layer's, which says so
+        latest = self.start_within()
+        left = None if latest is None else latest + self._call_limit
+        while layer is not self and layer is not None:
+            if isinstance(layer, scope):
+                left = tighter(left, layer._own())
+            layer = layer.around
+        return left
+
+    def line_up(self) -> None:
+        """Told that a request queues: until its first permit the time of the call stands still."""
+        if self._call is not None:
+            self._call.stand()
+
+    def leave_line(self) -> None:
+        """Told that a request left the queue without a permit."""
+        if self._call is not None:
+            self._call.go(permitted=False)
+
+    def permitted(self) -> bool:
+        """Told that a request in the queue got its permit; whether it may begin, and else gives the permit back."""
+        if self._call is not None:
+            self._call.go(permitted=True)
+        return self.may_start()
 
     # What every layer asks
 
@@ -107,6 +131,13 @@ class Unit(scope):
                 self.spent += 1
         return True
 
+    def refund(self) -> None:
+        """As of a scope."""
+        super().refund()
+        if not self._ended:
+            with self._lock:
+                self.spent -= 1
+
     def _refuses(self) -> bool:
         if self._ended:
             return False
@@ -122,16 +153,19 @@ class Unit(scope):
 class CallClock:
     """The time of one call: it stands still while the call waits in line for its first permit."""
 
-    __slots__ = ("_begun", "_in_line", "_lock", "_now", "_permitted", "_since", "_stood")
+    __slots__ = ("_begun", "_in_line", "_lock", "_now", "_since", "_stood", "permitted")
+
+    permitted: bool
+    """Whether it got its first permit in line, after which it never stands still."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._begun = now()
         self._lock = Lock()
         self._in_line = 0
-        self._permitted = False
         self._since = 0.0
         self._stood = 0.0
+        self.permitted = False
 
     def __call__(self) -> float:
         now = self._now()
@@ -145,28 +179,29 @@ class CallClock:
         """Seconds it stood still so far."""
         return self._stood_at(self._now())
 
-    def _stood_at(self, now: float) -> float:
-        with self._lock:
-            return self._stood + (now - self._since if self._in_line else 0.0)
-
-    def __enter__(self) -> CallClock:
+    def stand(self) -> None:
+        """Stand still, for one more in line."""
         now = self._now()
         with self._lock:
-            if not self._permitted:
+            if not self.permitted:
                 if not self._in_line:
                     self._since = now
                 self._in_line += 1
-        return self
 
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+    def go(self, *, permitted: bool) -> None:
+        """Go on: for good with the first permit, and else when nobody is in line any more."""
         now = self._now()
         with self._lock:
-            if self._permitted:
+            if self.permitted or not self._in_line:
                 return
-            self._permitted = error is None
-            self._in_line = 0 if self._permitted else self._in_line - 1
+            self.permitted = permitted
+            self._in_line = 0 if permitted else self._in_line - 1
             if not self._in_line:
                 self._stood += now - self._since
+
+    def _stood_at(self, now: float) -> float:
+        with self._lock:
+            return self._stood + (now - self._since if self._in_line else 0.0)
 
 
 class PatientTimer(Timer):

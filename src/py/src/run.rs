@@ -174,9 +174,13 @@ impl Run {
                 None => draws.lend(py, |draw| call.next(draw, now))?,
             };
             match step {
-                Step::Wait { seconds } => {
+                Step::Wait { seconds } if self.around.may_start(py, seconds)? => {
                     state.waiting = Some((seconds, now));
                     Ok(Some(seconds))
+                }
+                Step::Wait { .. } => {
+                    state.stop = Some(state.call.too_late());
+                    Ok(None)
                 }
                 Step::Finish(End::GaveUp(stop)) => {
                     state.stop = Some(stop);
