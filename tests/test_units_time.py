@@ -125,6 +125,22 @@ def test_http_calls_begin_no_retry_from_minute_50_either(run, hour, clock, saved
     assert clock.sleeps == []
 
 
+def test_a_call_that_takes_its_time_before_it_asks_is_not_sent_from_minute_50(run, hour, clock, saved):
+    def call():
+        clock.advance(2 * MINUTE)  # it reads what to ask
+        return steadycall.call(server.url, {})
+
+    with FakeServer() as server:
+        clock.advance(49 * MINUTE)
+        result = run(hour, call=call, save=saved.append)
+        assert (result.outcome, result.requests, len(server.requests)) == ("deadline", 0, 0)
+    inner = Policy().bind(clock=clock)
+    fresh = UnitGroup(POLICY, 60 * MINUTE, 10 * MINUTE, clock=clock)
+    clock.advance(49 * MINUTE)
+    result = run(fresh, call=lambda: inner.call(clock.advance(2 * MINUTE) or ScriptedOperation([])), save=saved.append)
+    assert (result.outcome, result.requests) == ("deadline", 0)
+
+
 def test_the_time_may_be_a_deadline_that_was_handed_down(run, clock, saved):
     job = Deadline.after(60 * MINUTE, clock=clock)
     clock.advance(20 * MINUTE)

@@ -107,6 +107,12 @@ def _outcome(failed: Failure | None, stop: StopReason | None) -> UnitOutcome:
     return UnitOutcome.TRANSPORT_EXHAUSTED
 
 
+def sent_nothing(error: BaseException) -> bool:
+    """Whether a layer below was refused its first request: by a queue, a breaker, a limit."""
+    below = given_up(error)
+    return below is not None and not below.attempts and below.sent == "no"
+
+
 def is_format(failed: Failure) -> bool:
     """Whether an answer came in the wrong form, unfinished or empty: another answer may be better."""
     return failed.kind == FailureKind.VALIDATION or failed.reason in _NO_ANSWER

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from ._time import Deadline
 
 
+MANY = 1 << 31
+"""Requests of a unit that is not limited: more than it can make, and a number, so that what is left can be compared."""
+
+
 class Flag:
     """Raised once, by whoever comes first; it never comes down."""
 
@@ -51,7 +55,7 @@ class Unit(scope):
     """The layer around the calls of one unit."""
 
     def __init__(self, flag: Flag, not_after: Deadline, call_limit: float, requests: int | None) -> None:
-        super().__init__(requests=requests)
+        super().__init__(requests=MANY if requests is None else requests)
         self._flag = flag
         self._not_after = not_after
         self._call_limit = call_limit

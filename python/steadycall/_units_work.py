@@ -14,8 +14,8 @@ from ._function import name_of, raise_as_it_is
 from ._kinds import StopReason
 from ._loop import cancelling, running_loop
 from ._operation import BoundPolicy
-from ._units_end import End, of_call, said
-from ._units_layer import CallClock, Flag, PatientTimer, Unit
+from ._units_end import End, of_call, said, sent_nothing
+from ._units_layer import Flag, PatientTimer, Unit
 from ._units_record import UnitOutcome, UnitRecord, UnitResult
 from ._usage import join
 
@@ -58,24 +58,36 @@ class Terms:
 class Call(BoundPolicy):
     """One call of a unit with its transport retries: on a clock of its own, and it remembers how it failed."""
 
-    __slots__ = ("clock", "failed_with", "final", "told")
+    __slots__ = ("clock", "failed_with", "final", "told", "unit")
 
-    def __init__(self, terms: Terms, clock: CallClock, validate: Any) -> None:
+    def __init__(self, terms: Terms, unit: Unit, validate: Any) -> None:
+        clock = unit.next_call()
         told = Told(terms.hooks["on_end"])
         super().__init__(terms.policy, **{**terms.hooks, "validate": validate, "clock": clock, "on_end": told})
         self.clock = clock
+        self.unit = unit
         self.told = told
         self.failed_with: Failure | None = None
         self.final = False
 
-    def judged(self, run: Run, judged: Failure, *args: Any, final: bool = False, **more: Any) -> Any:
+    def judged(
+        self, run: Run, judged: Failure, error: BaseException | None, *args: Any, final: bool = False, **more: Any
+    ) -> Any:
         """As of every policy, and kept."""
         self.failed_with, self.final = judged, final
-        return super().judged(run, judged, *args, final=final, **more)
+        if final and error is not None and sent_nothing(error) and is_unused(run, self.unit):
+            self.unit.refund()
+        return super().judged(run, judged, error, *args, final=final, **more)
 
     def timer(self, limit: float) -> Timer:
         """One that grants the time in line."""
         return PatientTimer(running_loop(), limit, self.clock)
+
+
+def is_unused(run: Run, unit: Unit) -> bool:
+    """Whether no layer below made the request that the attempt under way was paid for."""
+    left, around = run.left(), unit.left()
+    return left is not None and around is not None and left > around
 
 
 class Told:
@@ -143,7 +155,7 @@ class Work:
                 if (refused := self._refusal()) is not None:
                     return self._refused(refused, end)
                 error = None
-                call = Call(self.terms, self.unit.next_call(), self.validate)
+                call = Call(self.terms, self.unit, self.validate)
                 try:
                     answer = yield partial(call.acall if self.awaits else call.call, self.call)
                 except (Exception, BaseExceptionGroup) as raised:

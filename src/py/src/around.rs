@@ -63,9 +63,13 @@ impl Around {
         Ok(())
     }
 
-    /// Takes one request from every layer around; false when one of them has none left.
+    /// Takes one request from every layer around; false when one of them has none left, or a unit of work lets none
+    /// begin. It is asked by itself, because what was paid for in advance is not asked of the layers around.
     pub fn spend(&self, py: Python<'_>) -> PyResult<bool> {
         let Some(object) = &self.0 else { return Ok(true) };
+        if !self.may_start(py, 0.0)? {
+            return Ok(false);
+        }
         object.bind(py).call_method0(name!(py, "spend")?)?.extract()
     }
 }
