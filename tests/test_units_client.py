@@ -186,4 +186,8 @@ def test_the_tokens_of_a_reply_are_told(server, clock, hour, saved):
     client = steadycall.Client(server.url, policy=AT_ONCE, clock=clock)
     result = hour.run(call=lambda: client.call(PATH, {}), validate=text, save=saved.append)
     assert saved == ["Hi."]
-    assert result.usage["total_tokens"] > 0
+    one = result.usage["total_tokens"]
+    verdicts = iter([False, True])
+    checked = {"validate": lambda answer: next(verdicts)}
+    result = hour.run(call=lambda: client.call(PATH, {}, **checked), validate=text, save=saved.append)
+    assert result.usage["total_tokens"] == 2 * one > 0  # the one that was not good enough was billed too

@@ -60,7 +60,7 @@ class UnitGroup:
     - That nothing is saved after the group was stopped: a ``save`` that had begun ends, and what was saved stays.
     - That the target lives while ``save`` runs: it may die after ``alive`` was asked. Where that matters, ``save``
       does both in one transaction.
-    - That requests are counted which no layer of steadycall makes: a run of ``call`` without any counts as one.
+    - That requests are counted which no layer of steadycall makes: a run of ``call`` that asks by none counts as one.
 
     Args:
         policy: how transport failures are retried: a ``Policy``, or what its ``bind`` gave; its ``validation_tries``

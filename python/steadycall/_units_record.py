@@ -47,7 +47,7 @@ class UnitRecord:
     cause: str | None
     """Why, in one sentence without prompts and answers; ``None`` when it was saved."""
     requests: int
-    """Requests it made, of every call and every retry; an attempt that made none of its own by a layer counts as one."""
+    """Requests of all its calls; a run of ``call`` that asks by no layer of steadycall counts as one."""
     call_seconds: float
     """Seconds its calls took, waits and validation included, and time in line before the first permit not."""
     usage: dict[str, int] | None

@@ -16,6 +16,9 @@ _SHAPES = (
 )
 
 
+_NAMES = {"input_tokens", "output_tokens", "total_tokens"}
+
+
 def tokens(answer: Any) -> dict[str, int] | None:
     """``{"input_tokens", "output_tokens", "total_tokens"}`` of an answer; ``None`` when it tells none.
 
@@ -42,7 +45,9 @@ def total(answers: list[Any]) -> dict[str, int] | None:
 
 def add(sum_: dict[str, int] | None, answer: Any) -> dict[str, int] | None:
     """The tokens of another answer added to those before."""
-    return join(sum_, tokens(answer))
+    # A reply of a client's tells of the answers before it too.
+    told = None if isinstance(answer, dict) else _look(answer, "total_usage")
+    return join(sum_, told if isinstance(told, dict) and told.keys() == _NAMES else tokens(answer))
 
 
 def join(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int] | None:

@@ -82,3 +82,16 @@ def test_a_transport_begins_no_retry_when_nothing_may_begin(server, model):
     clock.advance(49 * MINUTE)
     result = one.run(call=model, save=print)
     assert (result.outcome, len(server.requests)) == ("deadline", 1)
+
+
+def test_a_transport_does_not_wait_for_a_retry_that_would_begin_too_late(server):
+    clock = FakeClock()
+    server.answer("*", answers.openai.rate_limited(120))
+    policy = Policy(tries=3, max_wait=600).bind(clock=clock, sleep=clock.sleep)
+    one = group(clock)
+    clock.advance(49 * MINUTE)
+    with openai.OpenAI(api_key="key", base_url=server.url_for("/v1")) as client:
+        wrapped = steadycall.wrap(client, policy)
+        result = one.run(call=lambda: wrapped.chat.completions.create(model="m", messages=[]), save=print)
+    assert (result.outcome, result.requests, len(server.requests)) == ("deadline", 1, 1)
+    assert clock.sleeps == []
