@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ import pytest
 
 import steadycall
 from steadycall import Backoff, CircuitBreaker, FailureKind, Policy, RateLimit, StopReason, UnitGroup
+from steadycall._scope import around, unit_around
 from steadycall.testing import Answer, FakeClock, FakeServer, answers
 
 MINUTE = 60.0
@@ -144,6 +146,27 @@ def test_a_call_is_cut_at_its_limit_counted_from_its_place(held, server, saved):
     assert (result.outcome, len(server.requests)) == ("deadline", 2)
     assert result.call_seconds < 0.2
     assert saved == []
+
+
+def test_who_leaves_the_gates_without_a_place_has_the_time_of_his_call_go_on(held, server, clock, hour, saved):
+    async def call():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await held.aclient.call(PATH, {})
+        unit = unit_around(around())
+        clock.advance(4 * MINUTE)
+        return unit.remaining() / MINUTE
+
+    async def main():
+        first = asyncio.create_task(held.aclient.call(PATH, {}))
+        assert await server.await_for(lambda server: len(server.requests) == 1)
+        result = await hour.arun(call=call, save=saved.append)
+        held.let_go.set()
+        await first
+        return result
+
+    assert asyncio.run(main()).outcome == "saved"
+    assert saved == [6.0]
 
 
 def test_a_wait_for_the_rate_that_ends_from_minute_50_on_is_refused_at_once(server, clock, hour, saved):
