@@ -1,6 +1,6 @@
 """A unit of work as the layers within it see it: whether a request may begin, and how long a call may take.
 
-Every front obeys a unit without knowing it, because a unit is a scope whose requests are used up once nothing may
+Any front obeys a unit without knowing it, because a unit is a scope whose requests are used up once nothing may
 begin. A front that waits for a request has more to ask; it finds the unit with ``unit_around(around())``:
 
     unit.may_start(wait)          # before the wait for a retry: may one begin after it?
