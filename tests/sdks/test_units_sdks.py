@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import steadycall
@@ -95,3 +98,61 @@ def test_a_transport_does_not_wait_for_a_retry_that_would_begin_too_late(server)
         result = one.run(call=lambda: wrapped.chat.completions.create(model="m", messages=[]), save=print)
     assert (result.outcome, result.requests, len(server.requests)) == ("deadline", 1, 1)
     assert clock.sleeps == []
+
+
+class Held:
+    """An SDK behind a client with one place, which a call of nobody's unit holds until it is told to let go."""
+
+    def __init__(self, server, clock):
+        self.let_go = threading.Event()
+        server.script("*", [self.answer], then=answers.openai.ok("Hi."))
+        self.client = steadycall.Client(server.url, policy=AT_ONCE, concurrency=1, clock=clock)
+        self.sdk = steadycall.wrap(openai.OpenAI(api_key="key", base_url=server.url_for("/v1")), self.client)
+
+    def answer(self, _request):
+        assert self.let_go.wait(20)
+        return answers.openai.ok()
+
+    def ask(self):
+        return self.sdk.chat.completions.create(model="m", messages=[])
+
+
+@pytest.fixture
+def queued(server):
+    """What becomes of a unit whose SDK waits for that place, while ``meanwhile`` happens."""
+    clock = FakeClock()
+    held = Held(server, clock)
+    one = group(clock)
+
+    def run(meanwhile):
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(held.ask)
+            assert server.wait_for(lambda server: len(server.requests) == 1)
+            unit = pool.submit(one.run, call=held.ask, save=lambda answer: answer)
+            while held.client.waiting < 1:
+                threading.Event().wait(0.001)
+            meanwhile(clock, one)
+            held.let_go.set()
+            first.result()
+            return unit.result()
+
+    yield run
+    held.let_go.set()
+
+
+def test_the_time_of_an_sdks_call_counts_from_the_place_it_got(queued):
+    result = queued(lambda clock, one: clock.advance(40 * MINUTE))  # four times the call limit
+    assert (result.outcome, result.requests, result.call_seconds) == ("saved", 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "outcome"),
+    [
+        (lambda clock, one: clock.advance(50 * MINUTE), "deadline"),
+        (lambda clock, one: one.stop(), "stopped"),
+    ],
+)
+def test_a_place_that_an_sdk_gets_too_late_is_given_back(server, queued, meanwhile, outcome):
+    result = queued(meanwhile)
+    assert (result.outcome, result.requests) == (outcome, 0)
+    assert len(server.requests) == 1

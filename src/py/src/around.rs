@@ -50,6 +50,14 @@ impl Around {
         limit(&object.bind(py).call_method0(name!(py, "remaining")?)?)
     }
 
+    /// Time until a request that still queues must be over, with its permit at the last moment; else as `remaining`.
+    pub fn longest(&self, py: Python<'_>) -> PyResult<Option<Duration>> {
+        match (&self.0, self.unit(py)?) {
+            (Some(object), Some(unit)) => unit.longest(object.bind(py)),
+            _ => self.remaining(py),
+        }
+    }
+
     /// Requests left; `None` when nothing limits them.
     pub fn left(&self, py: Python<'_>) -> PyResult<Option<u32>> {
         let Some(object) = &self.0 else { return Ok(None) };

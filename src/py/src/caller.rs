@@ -125,16 +125,12 @@ impl Caller {
         })?;
         let entrance = self.gates.get().entrance(py)?;
         let clock = Clock::Shared(Arc::clone(&entrance));
-        let (layer, around) = (around, Around::new(around));
+        let around = Around::new(around);
         let now = clock.now(py)?;
         let mut call = Call::new(Arc::clone(&self.policy), now);
         let unit = around.unit(py)?;
         // The time of a unit's call counts from its permit, with which it is asked for again.
-        let within = match &unit {
-            Some(unit) => unit.longest(layer)?,
-            None => around.remaining(py)?,
-        };
-        for left in left.into_iter().chain(within) {
+        for left in left.into_iter().chain(around.longest(py)?) {
             call.end_within(left, now);
         }
         entrance.doorway.observe_call();
