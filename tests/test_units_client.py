@@ -35,6 +35,16 @@ def saved():
     return []
 
 
+STREAM = Answer(
+    headers={"content-type": "text/event-stream"},
+    body='data: {"choices": [{"index": 0, "delta": {"content": "Hi."}}]}\n\ndata: [DONE]\n\n',
+)
+
+
+def streamed_or_not(request):
+    return STREAM if request.json().get("stream") else answers.openai.ok("Hi.")
+
+
 def text(reply):
     return reply.json["choices"][0]["message"]["content"]
 
@@ -45,7 +55,7 @@ class Held:
     def __init__(self, server, clock):
         self.let_go = threading.Event()
         self.server = server
-        server.script(PATH, [self.answer], then=answers.openai.ok("Hi."))
+        server.script(PATH, [self.answer], then=streamed_or_not)
         self.client = steadycall.Client(server.url, policy=AT_ONCE, concurrency=1, clock=clock)
         self.aclient = steadycall.AsyncClient(server.url, policy=AT_ONCE, concurrency=1, clock=clock)
 
@@ -66,15 +76,21 @@ def hour(clock):
     return UnitGroup(AT_ONCE, 60 * MINUTE, 10 * MINUTE, 6, clock=clock, sleep=clock.sleep)
 
 
-@pytest.fixture(params=["run", "arun"])
+@pytest.fixture(params=["run", "arun", "stream"])
 def queued(request, held, hour, saved):
     """What becomes of a unit that waits for the one place of a client, while ``meanwhile`` happens."""
 
+    def streamed():
+        return held.client.stream(PATH, {"stream": True}).collect()
+
     def run(meanwhile):
+        asked = {"call": lambda: held.client.call(PATH, {}), "validate": text}
+        if request.param == "stream":
+            asked = {"call": streamed, "validate": lambda collected: collected.text}
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(held.client.call, PATH, {})
             assert held.server.wait_for(lambda server: len(server.requests) == 1)
-            unit = pool.submit(hour.run, call=lambda: held.client.call(PATH, {}), validate=text, save=saved.append)
+            unit = pool.submit(hour.run, save=saved.append, **asked)
             until(lambda: held.client.waiting == 1)
             meanwhile()
             held.let_go.set()
@@ -94,7 +110,7 @@ def queued(request, held, hour, saved):
         await first
         return await unit
 
-    return run if request.param == "run" else lambda meanwhile: asyncio.run(arun(meanwhile))
+    return run if request.param != "arun" else lambda meanwhile: asyncio.run(arun(meanwhile))
 
 
 def until(true):
