@@ -32,6 +32,7 @@ PYTHON_ORDER = [
     "_record",
     "_records",
     "_error_base",
+    "_units_record",
     "_errors",
     "_time",
     "_usage",
@@ -81,6 +82,10 @@ PYTHON_ORDER = [
     "_bulk_settings",
     "_bulk_stream",
     "_bulk",
+    "_units_layer",
+    "_units_end",
+    "_units_work",
+    "_units",
 ]
 
 # Imports that go up, for type checkers only: (module, module it names) to why it is so.

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from ._sdk import wrap
     from ._stream import AsyncStream, Stream, StreamTimeout
     from ._transport import AsyncTransport, RetryStackingWarning, Transport
+    from ._units import UnitGroup
+    from ._units_record import UnitOutcome, UnitRecord, UnitResult
 
 __all__ = [
     "AsyncClient",
@@ -99,6 +101,10 @@ __all__ = [
     "TokenBudget",
     "Transport",
     "TransportError",
+    "UnitGroup",
+    "UnitOutcome",
+    "UnitRecord",
+    "UnitResult",
     "__version__",
     "abulk",
     "acall",
@@ -137,6 +143,10 @@ _LATER = {
     "StreamTimeout": "_stream",
     "TokenBudget": "_limits",
     "Transport": "_transport",
+    "UnitGroup": "_units",
+    "UnitOutcome": "_units_record",
+    "UnitRecord": "_units_record",
+    "UnitResult": "_units_record",
     "abulk": "_bulk",
     "attempts": "_attempts",
     "bulk": "_bulk",

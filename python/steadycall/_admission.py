@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import _watch
 from ._native import Barred
+from ._scope import tighter, unit_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class Admission:
         """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it."""
         lends_sleep = self._told_time or self._front.lends_sleep
         left = run.deadline_left
+        unit = unit_around(run.around)
+        if unit is not None:
+            unit.line_up()
+            left = tighter(left, unit.start_within())
         passing = self.gates.approach(host, path, headers, body, partition, tokens, left, self._max_wait, lends_sleep)
         try:
             while (wait := passing.look()) is not None:
@@ -58,12 +63,20 @@ class Admission:
                 elif await self._front.enter(passing):
                     break
         except Barred as barred:
+            if unit is not None:
+                unit.leave_line()
             stop, _stage, wait, why = barred.args
             run.barred(str(stop), why, wait)
             return None
         except BaseException:
+            if unit is not None:
+                unit.leave_line()
             passing.give_up()
             raise
+        if unit is not None and not unit.permitted():
+            passing.give_up()
+            run.barred("request_budget", "the unit of work around it lets no request begin any more", None)
+            return None
         run.admitted()
         return passing
 

@@ -75,14 +75,14 @@ def by_kind(backoff: Any) -> list[Backoff | None]:
     return [(backoff or {}).get(kind) for kind in _WAITING]
 
 
-def read_types(types: Any) -> tuple[type[BaseException], ...] | None:
+def read_types(types: Any, field: str = "retry_on") -> tuple[type[BaseException], ...] | None:
     if types is None:
         return None
     all_types = types if isinstance(types, (tuple, list, set, frozenset)) else (types,)
     for one in all_types:
         if not isinstance(one, type) or not issubclass(one, (Exception, BaseExceptionGroup)):
             allowed = "an exception type (none that asks to stop, such as KeyboardInterrupt), a tuple of them, or None"
-            raise ConfigError("retry_on", repr(one), allowed)
+            raise ConfigError(field, repr(one), allowed)
     return tuple(all_types)
 
 

@@ -126,12 +126,13 @@ def is_final(error: BaseException, run: Run, outside: BaseException | None) -> b
     return any(
         any(one is found for one in below)
         or (isinstance(found, CallError) and found.stop_reason is not None)
-        or has_our_answer(found)
+        or our_answer(found) is not None
         for _, found in walk(error, outside)
     )
 
 
-def has_our_answer(error: BaseException) -> bool:
-    """Whether it is an SDK's error over an answer that a transport of ours gave up on."""
+def our_answer(error: BaseException) -> dict[str, str] | None:
+    """The headers, in lower case, of the answer an SDK's error is over, if a transport of ours gave up on that."""
     held = [error, *(attribute(error, name) for name in ("response", "raw_response"))]
-    return any(is_ours(pairs(attribute(one, "headers"))) for one in held if one is not None)
+    told = (pairs(attribute(one, "headers")) for one in held if one is not None)
+    return next(({name.lower(): value for name, value in found} for found in told if is_ours(found)), None)

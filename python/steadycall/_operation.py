@@ -162,7 +162,7 @@ class BoundPolicy:
                 checking = cut = False
                 try:
                     if error is None:
-                        timer = None if (limit := run.timeout) is None else Timer(running_loop(), limit)
+                        timer = None if (limit := run.timeout) is None else self.timer(limit)
                         answer = await awaitable(fn, fn(*args, **kwargs))
                         if timer is not None:
                             timer.stop()
@@ -172,7 +172,7 @@ class BoundPolicy:
                             checking = True
                             given = self._validate(answer)
                             if hasattr(given, "__await__"):
-                                timer = None if left is None else Timer(running_loop(), left)
+                                timer = None if left is None else self.timer(left)
                                 given = await given
                                 if timer is not None:
                                     timer.stop()
@@ -207,6 +207,10 @@ class BoundPolicy:
         if self._awaits is not None:
             allowed = "a plain callable (a coroutine function needs acall)"
             raise ConfigError(self._awaits, "a coroutine function", allowed)
+
+    def timer(self, limit: float) -> Timer:
+        """What cuts the running task ``limit`` seconds from now."""
+        return Timer(running_loop(), limit)
 
     def _finished(self, given: Any) -> Any:
         """What a validator gave, which must be nothing to await."""

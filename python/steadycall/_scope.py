@@ -40,6 +40,13 @@ def tighter(one: N | None, other: N | None) -> N | None:
     return min(one, other)
 
 
+def unit_around(layer: Any) -> Any:
+    """The unit of work that a layer belongs to, see ``_units_layer``; ``None`` outside of any."""
+    while layer is not None and not hasattr(layer, "may_start"):
+        layer = layer.around
+    return layer
+
+
 def leave(token: Token[Any]) -> None:
     """Go back to the layer around."""
     try:

@@ -16,6 +16,9 @@ _SHAPES = (
 )
 
 
+_NAMES = {"input_tokens", "output_tokens", "total_tokens"}
+
+
 def tokens(answer: Any) -> dict[str, int] | None:
     """``{"input_tokens", "output_tokens", "total_tokens"}`` of an answer; ``None`` when it tells none.
 
@@ -42,10 +45,16 @@ def total(answers: list[Any]) -> dict[str, int] | None:
 
 def add(sum_: dict[str, int] | None, answer: Any) -> dict[str, int] | None:
     """The tokens of another answer added to those before."""
-    found = tokens(answer)
-    if sum_ is None or found is None:
-        return found if sum_ is None else sum_
-    return {name: sum_[name] + count for name, count in found.items()}
+    # A reply of a client's tells of the answers before it too.
+    told = None if isinstance(answer, dict) else _look(answer, "total_usage")
+    return join(sum_, told if isinstance(told, dict) and told.keys() == _NAMES else tokens(answer))
+
+
+def join(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int] | None:
+    """Two sums as one."""
+    if one is None or other is None:
+        return other if one is None else one
+    return {name: one[name] + count for name, count in other.items()}
 
 
 def _look(holder: Any, name: str) -> Any:

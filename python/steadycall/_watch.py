@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._kinds import StopReason
     from ._native import Run
     from ._records import AttemptRecord
+    from ._units_record import UnitRecord
 
 logger = logging.getLogger("steadycall")
 
@@ -86,6 +87,18 @@ def _moment(seconds: float) -> datetime | None:
 def ended(record: CallRecord, on_end: Callable[[CallRecord], Any] | None) -> None:
     """Tell ``on_end`` how the whole call went."""
     _tell(on_end, record)
+
+
+def unit_settled(record: UnitRecord, on_unit: Callable[[UnitRecord], Any] | None) -> None:
+    """Log at INFO how a unit of work ended, and tell ``on_unit``."""
+    if logger.isEnabledFor(logging.INFO):
+        name = "" if record.name is None else f" {record.name}"
+        cause = "" if record.cause is None else f": {record.cause}"
+        logger.info(
+            "unit_settled%s: %s after %d requests and %.3g s of calls%s",
+            *(name, record.outcome, record.requests, record.call_seconds, cause),
+        )
+    _tell(on_unit, record)
 
 
 def _tell(observer: Callable[[Any], Any] | None, record: object) -> None:

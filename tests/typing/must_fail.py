@@ -39,10 +39,19 @@ steadycall.wrap()  # fails: call-arg
 steadycall.Deadline.after("4s")  # fails: arg-type
 steadycall.StopReason.NEVER  # fails: attr-defined
 
+units = steadycall.UnitGroup(steadycall.Policy(), 60, 5)
+units.run(call=lambda: "Hi.")  # fails: call-arg
+units.run(call=lambda question: "Hi.", save=print)  # fails: arg-type misc
+units.run(lambda: "Hi.", print)  # fails: call-arg
+units.run(call=lambda: "Hi.", save=print).outcome = "saved"  # fails: misc assignment
+steadycall.UnitGroup(steadycall.Policy())  # fails: call-arg
+steadycall.UnitGroup(steadycall.Policy(), 60, 5, gone=KeyError())  # fails: arg-type
+
 
 async def awaited() -> None:
     steadycall.acall(URL, {})  # fails: unused-coroutine
     answer: int = steadycall.acall(URL, {})  # fails: assignment
+    await units.arun(call=lambda: "Hi.", save=print)  # fails: arg-type return-value
     print(answer)
 
 

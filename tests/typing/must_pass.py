@@ -239,6 +239,25 @@ async def rows() -> None:
         assert_type(run.wait(1), steadycall.BulkSummary | None)
 
 
+async def units() -> None:
+    seen: list[steadycall.UnitRecord] = []
+    group = steadycall.UnitGroup(
+        steadycall.Policy(tries=3), timedelta(hours=1), 600, 6, stop_on={steadycall.FailureKind.PERMANENT, "tries"}
+    )
+    steadycall.UnitGroup(
+        steadycall.Policy().bind(rng=1), steadycall.Deadline.after(60), 5, gone=(KeyError,), on_unit=seen.append
+    )
+    result = group.run(call=lambda: ask("how"), save=print, validate=str.upper, alive=lambda: True, name="card 7")
+    assert_type(result, steadycall.UnitResult)
+    assert_type(result.outcome, steadycall.UnitOutcome)
+    assert_type(result.usage, dict[str, int] | None)
+    assert_type(result.record.kind, steadycall.FailureKind | None)
+    assert_type(await group.arun(call=lambda: aask("how"), save=aask), steadycall.UnitResult)
+    group.stop()
+    assert_type(group.stop_cause, str | None)
+    assert_type(group.remaining(), float)
+
+
 def kit(llm_server: FakeServer, fake_sleep: FakeSleep, fake_clock: FakeClock) -> None:
     llm_server.answer("/v1", answers.openai.overloaded(), 503, Answer(json={"ok": True}), lambda request: 200)
     assert_type(llm_server.url, str)

@@ -142,6 +142,16 @@ impl Call {
         self.state = State::Over(End::GaveUp(why));
     }
 
+    /// Told that the wait it asked for is in vain: the layers around it let nothing begin after it.
+    pub fn too_late(&mut self) -> StopReason {
+        if let Some(last) = self.records.last_mut() {
+            last.wait = None;
+        }
+        let why = StopReason::Deadline(Stage::RetryDelay);
+        self.state = State::Over(End::GaveUp(why));
+        why
+    }
+
     /// Told that the attempt under way was let through only now, from when it counts. Returns when it must be over.
     pub fn admitted(&mut self, now: Moment) -> Deadline {
         let until = self.attempt_end(now);

@@ -435,3 +435,15 @@ fn an_attempt_that_the_gates_refused_is_none() {
     let late = StopReason::from(Refusal::TooSlow(Duration::from_secs(9)));
     assert_eq!(late, StopReason::Deadline(Stage::Queue));
 }
+
+#[test]
+fn a_wait_that_is_in_vain_for_the_layers_around_ends_the_call_and_is_not_told_as_waited() {
+    let mut call = Call::new(Arc::new(policy()), at(0.0));
+    call.next(|| HALF, at(0.0));
+    call.record(report(Some(asking(7.0))), at(0.0));
+    assert_eq!(call.next(|| HALF, at(0.0)), Step::Wait { seconds: 7.0 });
+    let why = call.too_late();
+    assert_eq!(why, StopReason::Deadline(Stage::RetryDelay));
+    assert_eq!(call.next(|| HALF, at(0.0)), Step::Finish(gave_up(why)));
+    assert_eq!(call.records()[0].wait, None);
+}

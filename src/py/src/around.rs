@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use steadycall_core::time::seconds;
 
 use crate::python::name;
+use crate::unit::{Unit, limit};
 
 /// The layers around a call; none for most calls.
 pub struct Around(Option<Py<PyAny>>);
@@ -34,11 +34,28 @@ impl Around {
         self.0.as_ref().map(|object| object.clone_ref(py))
     }
 
+    /// The unit of work they belong to.
+    pub fn unit(&self, py: Python<'_>) -> PyResult<Option<Unit>> {
+        self.0.as_ref().map_or(Ok(None), |object| Unit::of(object.bind(py)))
+    }
+
+    /// Whether a request may begin after a wait of so many seconds.
+    pub fn may_start(&self, py: Python<'_>, wait: f64) -> PyResult<bool> {
+        self.unit(py)?.map_or(Ok(true), |unit| unit.may_start(py, wait))
+    }
+
     /// Time left; `None` when nothing limits it.
     pub fn remaining(&self, py: Python<'_>) -> PyResult<Option<Duration>> {
         let Some(object) = &self.0 else { return Ok(None) };
-        let left: Option<f64> = object.bind(py).call_method0(name!(py, "remaining")?)?.extract()?;
-        Ok(left.map(|left| seconds(left.max(0.0)).unwrap_or(Duration::MAX)))
+        limit(&object.bind(py).call_method0(name!(py, "remaining")?)?)
+    }
+
+    /// Time until a request that still queues must be over, with its permit at the last moment; else as `remaining`.
+    pub fn longest(&self, py: Python<'_>) -> PyResult<Option<Duration>> {
+        match (&self.0, self.unit(py)?) {
+            (Some(object), Some(unit)) => unit.longest(object.bind(py)),
+            _ => self.remaining(py),
+        }
     }
 
     /// Requests left; `None` when nothing limits them.
@@ -54,9 +71,13 @@ impl Around {
         Ok(())
     }
 
-    /// Takes one request from every layer around; false when one of them has none left.
+    /// Takes one request from every layer around; false when one of them has none left, or a unit of work lets none
+    /// begin. It is asked by itself, because what was paid for in advance is not asked of the layers around.
     pub fn spend(&self, py: Python<'_>) -> PyResult<bool> {
         let Some(object) = &self.0 else { return Ok(true) };
+        if !self.may_start(py, 0.0)? {
+            return Ok(false);
+        }
         object.bind(py).call_method0(name!(py, "spend")?)?.extract()
     }
 }

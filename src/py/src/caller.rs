@@ -128,7 +128,9 @@ impl Caller {
         let around = Around::new(around);
         let now = clock.now(py)?;
         let mut call = Call::new(Arc::clone(&self.policy), now);
-        for left in left.into_iter().chain(around.remaining(py)?) {
+        let unit = around.unit(py)?;
+        // The time of a unit's call counts from its permit, with which it is asked for again.
+        for left in left.into_iter().chain(around.longest(py)?) {
             call.end_within(left, now);
         }
         entrance.doorway.observe_call();
@@ -137,12 +139,18 @@ impl Caller {
         let telling = lent(&self.on_event).map(Telling::new);
         let steps = match (lends_sleep, &telling) {
             (true, _) => Steps::Lent,
-            (false, Some(_)) => Steps::Told,
-            (false, None) => Steps::One,
+            (false, None) if unit.is_none() => Steps::One,
+            (false, _) => Steps::Told,
         };
         let gates = (self.gates.clone_ref(py), entrance);
         work.client = Some(Client::new(gates, tokens, partition, model_of(payload)?, telling));
-        Ok(HttpCall::of_client(work, around, (lent(&self.on_retry), lent(&self.on_end)), steps, validates))
+        Ok(HttpCall::of_client(
+            work,
+            (around, unit),
+            (lent(&self.on_retry), lent(&self.on_end)),
+            steps,
+            validates,
+        ))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Every method runs with the GIL held; `attempt` releases it while the network works. No lock is held while Python
 //! code runs: a method takes the work out, and puts it back.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -25,6 +25,7 @@ use crate::policy::{Common, Until};
 use crate::python::Kept;
 use crate::reply::Answered;
 use crate::telling::Stop;
+use crate::unit::Unit;
 use crate::work::Work;
 use crate::{convert, errors, records, runtime};
 
@@ -36,6 +37,9 @@ pub struct HttpCall {
     /// Told the whole call once.
     on_end: Option<Py<PyAny>>,
     around: Around,
+    /// The unit of work that is told of a client's queue.
+    unit: Option<Unit>,
+    in_line: AtomicBool,
     /// Whether a good answer needs nobody's code but ours.
     plain: bool,
     /// Whether somebody looks at a good answer before it is the call's.
@@ -207,6 +211,10 @@ impl HttpCall {
             }
             work.call.observe_budget(self.around.left(py)?);
             match work.next(py, now)? {
+                Step::Wait { seconds } if !self.around.may_start(py, seconds)? => {
+                    let stop = work.call.too_late();
+                    self.end(py, work, stop, now).map(|()| None)
+                }
                 Step::Wait { seconds } => {
                     work.waiting = Some((seconds, now));
                     work.tell_retry(py, self.on_retry.as_ref())?;
@@ -324,7 +332,7 @@ impl HttpCall {
     }
 
     /// Ends an attempt under way and closes its socket, and leaves the gates. Harmless when there is none.
-    fn abort(&self) {
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
         self.stop.notify_one();
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
@@ -334,6 +342,7 @@ impl HttpCall {
         let left = work.as_mut().and_then(|work| work.leave());
         drop(work);
         drop(left);
+        self.leave_line(py)
     }
 }
 
@@ -344,6 +353,8 @@ impl HttpCall {
             on_retry: None,
             on_end: None,
             around,
+            unit: None,
+            in_line: AtomicBool::new(false),
             plain: false,
             validates: false,
             steps: Steps::One,
@@ -357,13 +368,13 @@ impl HttpCall {
     /// The same with observers, and with how it passes the gates.
     pub fn of_client(
         work: Work,
-        around: Around,
+        (around, unit): (Around, Option<Unit>),
         (on_retry, on_end): (Option<Py<PyAny>>, Option<Py<PyAny>>),
         steps: Steps,
         validates: bool,
     ) -> Self {
         let plain = on_end.is_none() && steps == Steps::One && !validates && !around.is_some();
-        Self { on_retry, on_end, plain, validates, steps, ..Self::of(work, around) }
+        Self { unit, on_retry, on_end, plain, validates, steps, ..Self::of(work, around) }
     }
 
     /// From the loop's drain: the answer when it is good and only the future needs to know, `PENDING` otherwise.
@@ -409,7 +420,8 @@ impl HttpCall {
                         work.call.refused();
                         return self.end(py, work, StopReason::RequestBudget, now).map(|()| Prepared::Front);
                     }
-                    work.approach(py)?;
+                    let within = self.line_up(py)?;
+                    work.approach(py, within)?;
                     if work.client.is_some() {
                         self.pass(py, work, now)
                     } else {
@@ -431,16 +443,23 @@ impl HttpCall {
         };
         if inside || self.steps == Steps::One {
             if inside {
+                if !self.permitted(py, work, now)? {
+                    return self.withdraw(py, work, now);
+                }
                 work.tell_start(py, now)?;
             }
             return Ok(send(work, None, Some((pass, inside))));
         }
         match pass.next() {
             passage::Step::Go => {
+                if !self.permitted(py, work, now)? {
+                    return self.withdraw(py, work, now);
+                }
                 work.tell_start(py, now)?;
                 Ok(send(work, None, Some((pass, true))))
             }
             passage::Step::Refused(why) => {
+                self.leave_line(py)?;
                 self.around.refund(py)?;
                 let stop = work.barred(why);
                 self.end(py, work, stop, now).map(|()| Prepared::Front)
@@ -461,6 +480,41 @@ impl HttpCall {
         }
     }
 
+    /// Tells the unit of work that the request queues now, and asks how long it may.
+    fn line_up(&self, py: Python<'_>) -> PyResult<Option<std::time::Duration>> {
+        let Some(unit) = &self.unit else { return Ok(None) };
+        self.in_line.store(true, Ordering::Relaxed);
+        unit.line_up(py)
+    }
+
+    /// Tells the unit of work that the request got no permit.
+    fn leave_line(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.unit {
+            Some(unit) if self.in_line.swap(false, Ordering::Relaxed) => unit.leave_line(py),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the unit of work that the request may go, and asks whether it still wants it and how long that may take.
+    fn permitted(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<bool> {
+        let Some(unit) = &self.unit else { return Ok(true) };
+        self.in_line.store(false, Ordering::Relaxed);
+        if !unit.permitted(py)? {
+            return Ok(false);
+        }
+        if let Some(left) = self.around.remaining(py)? {
+            work.call.end_within(left, now);
+        }
+        Ok(true)
+    }
+
+    /// The end of a call that was let through too late.
+    fn withdraw(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<Prepared> {
+        self.around.refund(py)?;
+        let stop = work.withdrawn();
+        self.end(py, work, stop, now).map(|()| Prepared::Front)
+    }
+
     /// Looks at what was done: the parsed answer, or `PENDING` after a failure or a step on the way.
     fn settle(&self, py: Python<'_>, done: Done) -> PyResult<Py<PyAny>> {
         let _inside = Inside::enter(py);
@@ -476,6 +530,7 @@ impl HttpCall {
                     return pending(py);
                 }
                 Done::Refused(why) => {
+                    self.leave_line(py)?;
                     self.around.refund(py)?;
                     let (stop, now) = (work.barred(why), work.clock.now(py)?);
                     return self.end(py, work, stop, now).and_then(|()| pending(py));

@@ -5,6 +5,7 @@ mod convert;
 mod secrets;
 mod json;
 mod hooks;
+mod unit;
 mod around;
 mod account;
 mod policy;

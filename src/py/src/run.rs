@@ -174,9 +174,13 @@ impl Run {
                 None => draws.lend(py, |draw| call.next(draw, now))?,
             };
             match step {
-                Step::Wait { seconds } => {
+                Step::Wait { seconds } if self.around.may_start(py, seconds)? => {
                     state.waiting = Some((seconds, now));
                     Ok(Some(seconds))
+                }
+                Step::Wait { .. } => {
+                    state.stop = Some(state.call.too_late());
+                    Ok(None)
                 }
                 Step::Finish(End::GaveUp(stop)) => {
                     state.stop = Some(stop);
@@ -192,8 +196,15 @@ impl Run {
     /// Told that the attempt was let through only now, from when it counts.
     fn admitted(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |state| {
-            let until = state.call.admitted(self.clock.now(py)?);
-            self.bounds.lock().unwrap_or_else(PoisonError::into_inner).until = until;
+            let now = self.clock.now(py)?;
+            if self.around.unit(py)?.is_some()
+                && let Some(left) = self.around.remaining(py)?
+            {
+                state.call.end_within(left, now);
+            }
+            let until = state.call.admitted(now);
+            let mut bounds = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+            (bounds.until, bounds.deadline) = (until, state.call.deadline());
             Ok(())
         })
     }
@@ -208,6 +219,7 @@ impl Run {
                 "queue_full" => StopReason::QueueFull,
                 "deadline" => StopReason::Deadline(Stage::Queue),
                 "hint_too_long" => StopReason::HintTooLong,
+                "request_budget" => StopReason::RequestBudget,
                 _ => StopReason::NotRetryable,
             };
             state.call.refused_for(stop);
@@ -428,7 +440,10 @@ impl Run {
         let draws = || Draws::given(draw.as_ref().map(|draw| draw.clone_ref(py)));
         if around.is_some() || policy.deadline.is_some() || policy.attempt_timeout.is_some() {
             let mut call = Call::new(Arc::clone(&policy), begun);
-            if let Some(left) = around.remaining(py)? {
+            // Behind gates the time of a unit's call counts from its permit, with which it is asked for again.
+            let left =
+                if let Clock::Shared(_) = clock { around.longest(py)? } else { around.remaining(py)? };
+            if let Some(left) = left {
                 call.end_within(left, begun);
             }
             let deadline = call.deadline();

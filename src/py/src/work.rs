@@ -3,13 +3,14 @@
 //! Every method runs with the GIL held and sends nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use steadycall_core::call::{Call, Report, Step, StopReason};
 use steadycall_core::failure::{Failure, Kind};
 use steadycall_core::passage::{self, Refusal};
 use steadycall_core::remaining::{Remaining, remaining};
-use steadycall_core::time::Moment;
+use steadycall_core::time::{Deadline, Moment};
 use steadycall_core::{classify, usage};
 use steadycall_net::doorway::Pass;
 use steadycall_net::transport::{Answer, Fault, Outcome};
@@ -223,13 +224,15 @@ impl Work {
         self.client.as_ref().is_some_and(|client| client.pass.is_some())
     }
 
-    /// A pass for the attempt that the engine allowed.
-    pub fn approach(&mut self, py: Python<'_>) -> PyResult<()> {
+    /// A pass for the attempt that the engine allowed; `within` is how long it may wait for it, where that is less
+    /// than the deadline leaves.
+    pub fn approach(&mut self, py: Python<'_>, within: Option<Duration>) -> PyResult<()> {
         let now = self.clock.now(py)?;
-        let (ask, keys) = match &self.client {
+        let (mut ask, keys) = match &self.client {
             Some(client) => (client.ask(&self.call, &self.options), client.keys_for(&self.options)),
             None => return Ok(()),
         };
+        ask.deadline = ask.deadline.earliest(Deadline::after(within, now));
         if let Some(client) = &mut self.client {
             client.pass = Some(client.entrance.doorway.approach(keys.clone(), ask));
             (client.keys, client.inside, client.barrier) = (Some(keys), false, None);
@@ -262,6 +265,15 @@ impl Work {
     /// What is to be dropped when the call is given up, outside of its lock.
     pub fn leave(&mut self) -> Option<Pass> {
         self.client.as_mut()?.pass.take()
+    }
+
+    /// Told that the unit of work around it lets the attempt begin no more: its pass is given back.
+    pub fn withdrawn(&mut self) -> StopReason {
+        self.call.refused();
+        if let Some(client) = &mut self.client {
+            (client.pass, client.inside) = (None, false);
+        }
+        StopReason::RequestBudget
     }
 
     /// Told that a gate refused the attempt: why the call ends.
