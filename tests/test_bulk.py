@@ -355,6 +355,19 @@ def test_an_abort_ends_at_once_and_what_was_in_flight_is_in_doubt(job: Job) -> N
     assert job.run().maybe_billed_twice == sent
 
 
+@pytest.mark.parametrize("refusal", [answers.openai.bad_key(), answers.openai.insufficient_quota()])
+def test_a_run_whose_account_is_refused_stops_and_leaves_the_other_rows_alone(job: Job, refusal: Answer) -> None:
+    job.server.script(PATH, [OK] * 5, then=refusal)
+    summary = job.of(*map(row, range(200))).run(concurrency=4)
+    assert summary.stopped == "refused"
+    assert summary.answered == 5
+    assert 20 <= summary.failed <= 60
+    assert len(job.server.requests) == summary.answered + summary.failed
+    job.server.answer(PATH, OK)
+    again = job.run(retry_failed=True)
+    assert (again.left, again.earlier_answered, again.answered) == (0, 5, 195)
+
+
 def test_a_row_that_waits_for_its_retry_holds_up_nobody(job: Job) -> None:
     failed_once: set[int] = set()
 

@@ -84,7 +84,8 @@ class BulkSummary:
     elapsed: float
     """Seconds from start to end."""
     stopped: str | None
-    """``"stop"`` or ``"abort"`` when it was ended early, else ``None``."""
+    """``"stop"`` or ``"abort"`` when it was ended early, ``"refused"`` when the provider refused one row after the other
+    for the account's sake (the key, the quota, the money), else ``None``."""
     output: str
     """The file of answers."""
     failures: str

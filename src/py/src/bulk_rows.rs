@@ -133,7 +133,8 @@ pub fn summary<'py>(
     let stopped = match outcome {
         Outcome::Stopped if left > 0 => Some("stop"),
         Outcome::Aborted if left > 0 => Some("abort"),
-        Outcome::Complete | Outcome::Stopped | Outcome::Aborted => None,
+        Outcome::Refused if left > 0 => Some("refused"),
+        _ => None,
     };
     let fields = PyDict::new(py);
     fields.set_item("rows", now.rows)?;

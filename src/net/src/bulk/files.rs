@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use steadycall_core::failure::Sent;
+use steadycall_core::failure::{Reason, Sent};
 use tokio::task::JoinHandle;
 
 use super::crew::{Crew, Landed};
@@ -32,6 +32,10 @@ const READ_AHEAD: usize = 64 * 1024 * 1024;
 /// Lines looked at before others have their turn.
 const TURN: usize = 256;
 
+/// So many rows refused in a row for the account's sake, and none answered between them, end a run: the others would be
+/// refused too, and each would need to be sent again.
+const HOPELESS: u32 = 20;
+
 /// How a run ended that nothing went wrong with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -41,6 +45,8 @@ pub enum Outcome {
     Stopped,
     /// When it was aborted.
     Aborted,
+    /// When the provider refused one row after the other: the key is wrong, or the money is spent.
+    Refused,
 }
 
 /// A run under way.
@@ -60,6 +66,8 @@ struct Files {
     answers: Vec<u8>,
     failures: Vec<u8>,
     unsent: Vec<u64>,
+    /// Rows refused for the account's sake since the last answer.
+    refused: u32,
 }
 
 /// Runs until every row has its record, or it is stopped. `window` rows are open at most.
@@ -96,6 +104,7 @@ pub async fn run(
         answers: Vec::new(),
         failures: Vec::new(),
         unsent: Vec::new(),
+        refused: 0,
     };
     let ended = files.work(&abort).await;
     // What has no record yet gets none: stopped rows wait for the next run.
@@ -116,8 +125,11 @@ impl Files {
             self.write()?;
             let stopped = self.crew.shared().stop.is_raised();
             if self.pool.open() == 0 && (stopped || !self.more) {
-                let complete = !self.more && !stopped;
-                return Ok(if complete { Outcome::Complete } else { Outcome::Stopped });
+                return Ok(match stopped {
+                    false => Outcome::Complete,
+                    true if self.refused >= HOPELESS => Outcome::Refused,
+                    true => Outcome::Stopped,
+                });
             }
             if read == TURN {
                 // There is more to read at once; whoever is in flight has a turn first.
@@ -223,6 +235,14 @@ impl Files {
             None => record::failed(&mut self.failures, &self.store.run, &row, &ended),
         }
         self.crew.counts.observe_end(&ended);
+        match &ended.failure {
+            None if ended.is_answered() => self.refused = 0,
+            Some(failure) if is_the_accounts(failure.reason) => self.refused = self.refused.saturating_add(1),
+            _ => {}
+        }
+        if self.refused == HOPELESS {
+            self.crew.shared().stop.raise();
+        }
         Ok(())
     }
 
@@ -238,4 +258,12 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Whether it is the account that is refused, and so every row.
+const fn is_the_accounts(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Unauthorized | Reason::Billing | Reason::QuotaSpent | Reason::WaitOfDays | Reason::ZeroLimit
+    )
 }
