@@ -440,10 +440,14 @@ mod tests {
     #[test]
     fn a_limit_that_is_learned_holds_from_then_on() {
         let (mut buckets, key) = buckets(RateLimit::default());
-        (0..9).for_each(|_| drop(go(buckets.admit(&key, ask(0), true, || 0, at(0)))));
+        (0..9).for_each(|_| {
+            let _ = go(buckets.admit(&key, ask(0), true, || 0, at(0)));
+        });
         assert!(buckets.observe_limit(&key, limit(Some(60), None, 3), at(0)).is_empty());
         buckets.observe_remaining(&key, Remaining { requests: Some(2), tokens: None }, at(0));
-        (0..2).for_each(|_| drop(go(buckets.admit(&key, ask(0), true, || 0, at(0)))));
+        (0..2).for_each(|_| {
+            let _ = go(buckets.admit(&key, ask(0), true, || 0, at(0)));
+        });
         let (_, until) = wait(buckets.admit(&key, ask(0), true, || 0, at(0)));
         assert_eq!(until, Deadline::At(at(1_000)));
     }

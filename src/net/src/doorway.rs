@@ -149,7 +149,7 @@ pub struct Pass {
 
 impl Pass {
     /// What to do next, by the present state of the gates.
-    pub fn next(&mut self) -> Step {
+    pub fn look(&mut self) -> Step {
         let now = self.doorway.now();
         let Some(passage) = &mut self.passage else { return Step::Refused(Refusal::Late) };
         let (step, wake) = self.doorway.lock().next(passage, now);
@@ -163,7 +163,7 @@ impl Pass {
     /// Why the attempt may not be made; then nothing is held.
     pub async fn go(&mut self) -> Result<(), Refusal> {
         loop {
-            match self.next() {
+            match self.look() {
                 Step::Go => return Ok(()),
                 Step::Refused(why) => {
                     self.passage = None;

@@ -185,9 +185,7 @@ pub async fn call(shared: &Shared, request: &Request, keys: &Keys, ask: Ask, wat
 /// The first goes at once, and the others when it is back: its answer may tell limits that they must keep.
 async fn line_up(shared: &Shared) -> Option<Back<'_>> {
     let First { gone, back } = &shared.first;
-    if shared.learned.is_none() {
-        return None;
-    }
+    shared.learned.as_ref()?;
     if !gone.swap(true, Ordering::AcqRel) {
         return Some(Back(back));
     }

@@ -12,6 +12,7 @@ use steadycall_core::passage::{Keys, Refusal, Report, Step};
 use steadycall_core::remaining::Remaining;
 use steadycall_core::slots::ConcurrencyLimit;
 use steadycall_core::time::{Deadline, Moment};
+use steadycall_net::clock;
 use steadycall_net::doorway::Doorway;
 
 const GOOD: Report<'static> = Report {
@@ -55,7 +56,7 @@ async fn never_more_are_inside_than_may_be_and_all_come_through_in_order() {
         tasks.push(tokio::spawn(async move {
             let pass = doorway.admit(keys(), ask(Deadline::Never)).await.unwrap();
             assert!(inside.fetch_add(1, Ordering::SeqCst) < 3);
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            clock::sleep_until(clock::now() + Duration::from_millis(5)).await;
             inside.fetch_sub(1, Ordering::SeqCst);
             pass.record(GOOD, 0.0);
             number
@@ -104,10 +105,10 @@ fn a_wait_that_is_known_to_be_too_long_is_refused_at_once() {
     let rate = RateLimit::new(Some(60), None, Some(1), Oversized::Pass).unwrap();
     let doorway = Doorway::told(Config { rate, ..config() });
     let mut first = doorway.approach(keys(), ask(Deadline::Never));
-    assert_eq!(first.next(), Step::Go);
+    assert_eq!(first.look(), Step::Go);
     let soon = Deadline::At(Moment::from_origin(Duration::from_millis(500)));
     let mut second = doorway.approach(keys(), ask(soon));
-    let step = second.next();
+    let step = second.look();
     assert_eq!(step, Step::Refused(Refusal::TooSlow(Duration::from_secs(1))), "{step:?}");
 }
 

@@ -65,14 +65,6 @@ pub enum Steps {
     Lent,
 }
 
-/// What comes next.
-enum Prepared {
-    /// When there is work for a runtime.
-    Job(Job),
-    /// When the front has to wait before it asks again, or to change the route.
-    Front,
-}
-
 /// What `attempt` and the awaitable of `start` give when there is no good answer yet.
 pub fn pending(py: Python<'_>) -> PyResult<Py<PyAny>> {
     static PENDING: Kept = Kept::new();
@@ -160,7 +152,7 @@ impl HttpCall {
     /// Ctrl-C ends it within 50 ms and closes its socket; `abort` from another thread does so at once.
     fn attempt(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         loop {
-            let Prepared::Job(job) = self.prepare(py)? else { return pending(py) };
+            let Some(job) = self.prepare(py)? else { return pending(py) };
             // Aborted by whoever waited for it, who has something else to raise.
             let Some(done) = runtime::block_on(py, job, &self.stop)? else { return pending(py) };
             let stepped = matches!(done, Done::Entered(_) | Done::Heard(_));
@@ -177,7 +169,7 @@ impl HttpCall {
     /// Cancelling the awaitable does not stop the attempt; `abort` does.
     fn start<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
-        let Prepared::Job(job) = this.prepare(slf.py())? else { return Ok(None) };
+        let Some(job) = this.prepare(slf.py())? else { return Ok(None) };
         let addressee = Addressee::Call(slf.clone().unbind());
         let (awaitable, running) =
             bridge::start(slf.py(), addressee, |lane| async move { Parcel::Done(job.run(&lane).await) })?;
@@ -404,8 +396,9 @@ impl HttpCall {
         result
     }
 
-    /// Asks the engine for the next attempt, and the gates to let it through.
-    fn prepare(&self, py: Python<'_>) -> PyResult<Prepared> {
+    /// Asks the engine for the next attempt, and the gates to let it through; `None` when the front has to wait before
+    /// it asks again, or to change the route.
+    fn prepare(&self, py: Python<'_>) -> PyResult<Option<Job>> {
         let _inside = Inside::enter(py);
         self.with(py, |work| {
             let now = work.clock.now(py)?;
@@ -418,7 +411,7 @@ impl HttpCall {
                 Step::Attempt { until, .. } => {
                     if !self.around.spend(py)? {
                         work.call.refused();
-                        return self.end(py, work, StopReason::RequestBudget, now).map(|()| Prepared::Front);
+                        return self.end(py, work, StopReason::RequestBudget, now).map(|()| None);
                     }
                     let within = self.line_up(py)?;
                     work.approach(py, within)?;
@@ -428,7 +421,7 @@ impl HttpCall {
                         Ok(send(work, until.left(now), None))
                     }
                 }
-                Step::Finish(End::GaveUp(stop)) => self.end(py, work, stop, now).map(|()| Prepared::Front),
+                Step::Finish(End::GaveUp(stop)) => self.end(py, work, stop, now).map(|()| None),
                 Step::Wait { .. } | Step::Finish(End::Answered) => {
                     Err(PyRuntimeError::new_err("an attempt was asked for before decide()"))
                 }
@@ -437,7 +430,7 @@ impl HttpCall {
     }
 
     /// The next step on the way through the gates.
-    fn pass(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<Prepared> {
+    fn pass(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<Option<Job>> {
         let Some((mut pass, inside)) = work.take_pass() else {
             return Err(errors::our_fault(py, "a way through no gates"));
         };
@@ -450,7 +443,7 @@ impl HttpCall {
             }
             return Ok(send(work, None, Some((pass, inside))));
         }
-        match pass.next() {
+        match pass.look() {
             passage::Step::Go => {
                 if !self.permitted(py, work, now)? {
                     return self.withdraw(py, work, now);
@@ -462,20 +455,16 @@ impl HttpCall {
                 self.leave_line(py)?;
                 self.around.refund(py)?;
                 let stop = work.barred(why);
-                self.end(py, work, stop, now).map(|()| Prepared::Front)
+                self.end(py, work, stop, now).map(|()| None)
             }
             passage::Step::Wait(until) => {
                 work.tell_queue(py, until, now)?;
                 let known = pass.known_wait(until).filter(|_| self.steps == Steps::Lent);
                 if let Some(wait) = known {
                     work.wait_with(pass, wait.as_secs_f64());
-                    return Ok(Prepared::Front);
+                    return Ok(None);
                 }
-                Ok(Prepared::Job(if self.steps == Steps::Lent {
-                    Job::Listen(pass)
-                } else {
-                    Job::Enter(pass)
-                }))
+                Ok(Some(if self.steps == Steps::Lent { Job::Listen(pass) } else { Job::Enter(pass) }))
             }
         }
     }
@@ -509,10 +498,10 @@ impl HttpCall {
     }
 
     /// The end of a call that was let through too late.
-    fn withdraw(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<Prepared> {
+    fn withdraw(&self, py: Python<'_>, work: &mut Work, now: Moment) -> PyResult<Option<Job>> {
         self.around.refund(py)?;
         let stop = work.withdrawn();
-        self.end(py, work, stop, now).map(|()| Prepared::Front)
+        self.end(py, work, stop, now).map(|()| None)
     }
 
     /// Looks at what was done: the parsed answer, or `PENDING` after a failure or a step on the way.
@@ -570,7 +559,7 @@ fn send(
     work: &Work,
     limit: Option<std::time::Duration>,
     gate: Option<(steadycall_net::doorway::Pass, bool)>,
-) -> Prepared {
+) -> Option<Job> {
     let policy = work.call.policy();
     let gate = gate.map(|(pass, inside)| Gate {
         pass,
@@ -581,5 +570,5 @@ fn send(
     });
     let limits = Limits { attempt: limit, ..work.options.limits };
     let (route, request) = (Arc::clone(&work.options.route), Arc::clone(&work.options.request));
-    Prepared::Job(Job::Send(Box::new(Sending { route, request, limits, gate })))
+    Some(Job::Send(Box::new(Sending { route, request, limits, gate })))
 }

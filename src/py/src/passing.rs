@@ -57,14 +57,15 @@ impl Passing {
     /// Raises `Barred` when one of them refuses.
     fn look(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         self.entrance.now(py)?;
-        let mut pass = match std::mem::replace(&mut *self.place(), Place::Busy) {
+        let taken = std::mem::replace(&mut *self.place(), Place::Busy);
+        let mut pass = match taken {
             Place::Before(pass) => pass,
             other => {
                 *self.place() = other;
                 return Ok(None);
             }
         };
-        match pass.next() {
+        match pass.look() {
             Step::Go => {
                 *self.place() = Place::Inside(pass);
                 Ok(None)
