@@ -6,6 +6,7 @@
 //! - `sync1`, `large`: one request after another on a current-thread runtime (`large` only names the intent: the URL decides)
 //! - `syncN`: N in flight on a runtime of 2 workers, the counterpart of N Python threads
 //! - `asyncN`: N in flight on a current-thread runtime, the counterpart of one event loop
+//! - `streamN`: the same, where each answer is a stream of events: every one is parsed and its text looked up
 //!
 //! Prints one JSON object: requests, wall_s, cpu_s (user and system of this process), rss_kib (before), peak_kib (since).
 
@@ -19,6 +20,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 struct Work {
     client: Client,
+    streams: bool,
     url: String,
     payload: Value,
 }
@@ -35,6 +37,7 @@ fn main() -> Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let work = Arc::new(Work {
         client: Client::new(),
+        streams: mode.starts_with("stream"),
         url: url.clone(),
         payload: serde_json::from_str(include_str!("../data/request.json"))?,
     });
@@ -51,7 +54,8 @@ fn main() -> Result<()> {
 
 fn runtime(mode: &str) -> Result<(Runtime, usize)> {
     let current_thread = || Builder::new_current_thread().enable_all().build();
-    Ok(match (mode, mode.strip_prefix("sync"), mode.strip_prefix("async")) {
+    let tasks = mode.strip_prefix("async").or_else(|| mode.strip_prefix("stream"));
+    Ok(match (mode, mode.strip_prefix("sync"), tasks) {
         ("sync1" | "large", ..) => (current_thread()?, 1),
         (_, Some(threads), _) => {
             (Builder::new_multi_thread().worker_threads(2).enable_all().build()?, threads.parse()?)
@@ -88,10 +92,34 @@ async fn run(work: &Arc<Work>, count: usize, in_flight: usize) -> Result<usize> 
     Ok(done)
 }
 
+/// Reads a stream of events and returns how much text they bring.
+async fn stream(mut response: reqwest::Response) -> Result<usize> {
+    let (mut text, mut held) = (0, Vec::new());
+    while let Some(chunk) = response.chunk().await? {
+        held.extend_from_slice(&chunk);
+        let mut from = 0;
+        while let Some(end) = held.get(from..).and_then(|rest| rest.windows(2).position(|two| two == b"\n\n")) {
+            let event = &held[from..from + end];
+            from += end + 2;
+            let data = event.strip_prefix(b"data: ").unwrap_or(event);
+            if data != b"[DONE]" {
+                let value: Value = serde_json::from_slice(data)?;
+                text += value["choices"][0]["delta"]["content"].as_str().map_or(0, str::len);
+            }
+        }
+        held.drain(..from);
+    }
+    Ok(text)
+}
+
 async fn request(work: &Work) -> Result<()> {
     let body = serde_json::to_vec(&work.payload)?;
     let response =
         work.client.post(&work.url).header(CONTENT_TYPE, "application/json").body(body).send().await?;
+    if work.streams {
+        let text = stream(response.error_for_status()?).await?;
+        return if text == 5_000 { Ok(()) } else { Err("the stream is not whole".into()) };
+    }
     let answer: Value = serde_json::from_slice(&response.error_for_status()?.bytes().await?)?;
     if std::hint::black_box(answer).is_object() { Ok(()) } else { Err("the answer is no object".into()) }
 }

@@ -10,15 +10,23 @@
 //! | /large    | about 200 KB: 13 embeddings of 768 floats                                    |
 //! | /slow50   | as /small, 50 ms later                                                       |
 //! | /busy     | 503 with an error object, for the check of what a retry imports              |
+//! | /stream   | 1,000 server-sent events of about 170 bytes, each written by itself          |
 //! | else      | 404                                                                        |
 
-use std::{convert::Infallible, fmt::Write as _, io::Read as _, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt::Write as _,
+    io::Read as _,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::{
     Request, Response, StatusCode,
-    body::Incoming,
+    body::{Body, Frame, Incoming},
     header::{CONTENT_TYPE, HeaderValue},
     server::conn::http1,
     service::service_fn,
@@ -29,6 +37,11 @@ use tokio::net::TcpSocket;
 const SMALL: &[u8] = include_bytes!("../data/answer.json");
 const BUSY: &[u8] =
     br#"{"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}"#;
+const EVENTS: usize = 1_000;
+const EVENT: &[u8] = br#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"some-model","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}
+
+"#;
+const END: &[u8] = b"data: [DONE]\n\n";
 const EMBEDDINGS: usize = 13;
 const DIMENSIONS: usize = 768;
 /// A thousand clients connect in one burst; the kernel's own limit may cut this.
@@ -60,9 +73,42 @@ async fn serve() -> std::io::Result<()> {
     }
 }
 
-async fn answer(request: Request<Incoming>, large: Bytes) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Events that are each written by themselves, as a model makes them.
+struct Stream {
+    left: usize,
+    rests: bool,
+}
+
+impl Body for Stream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.rests = !self.rests;
+        if self.rests {
+            // Whoever writes puts together what is there at once; so nothing is.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(left) = self.left.checked_sub(1) else { return Poll::Ready(None) };
+        self.left = left;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(if left == 0 { END } else { EVENT })))))
+    }
+}
+
+type Answer = Either<Full<Bytes>, Stream>;
+
+async fn answer(request: Request<Incoming>, large: Bytes) -> Result<Response<Answer>, Infallible> {
     let (parts, mut body) = request.into_parts();
     while let Some(Ok(_)) = body.frame().await {}
+    if parts.uri.path() == "/stream" {
+        let mut response = Response::new(Either::Right(Stream { left: EVENTS + 1, rests: false }));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        return Ok(response);
+    }
     let (status, bytes) = match parts.uri.path() {
         "/small" => (StatusCode::OK, Bytes::from_static(SMALL)),
         "/large" => (StatusCode::OK, large),
@@ -73,7 +119,7 @@ async fn answer(request: Request<Incoming>, large: Bytes) -> Result<Response<Ful
         "/busy" => (StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(BUSY)),
         _ => (StatusCode::NOT_FOUND, Bytes::new()),
     };
-    let mut response = Response::new(Full::new(bytes));
+    let mut response = Response::new(Either::Left(Full::new(bytes)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=UTF-8"));
     Ok(response)
