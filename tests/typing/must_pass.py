@@ -224,6 +224,42 @@ async def async_streams(stream: steadycall.AsyncStream) -> None:
         assert_type(error.run_id, str | None)
 
 
+def client(seen: list[steadycall.Event]) -> None:
+    limits = (steadycall.ConcurrencyLimit(8, queue=100), steadycall.RateLimit(60, tokens_per_minute=10_000))
+    with steadycall.Client(
+        "https://x/v1",
+        policy=steadycall.Policy(tries=3),
+        concurrency=limits[0],
+        rate=limits[1],
+        token_budget=steadycall.TokenBudget(10_000, on_spent="wait"),
+        breaker=steadycall.CircuitBreaker(failure_ratio=0.5),
+        retry_budget=steadycall.RetryBudget(ratio=0.1),
+        headers=lambda: {"authorization": "k"},
+        fallback=[steadycall.Route("https://y", transform=dict)],
+        on_event=seen.append,
+    ) as one:
+        reply = one.call("/chat", {"model": "m"}, deadline=timedelta(seconds=4), tokens=10, partition="tenant")
+        assert_type(reply, steadycall.Reply)
+        assert_type(reply.status, int)
+        assert_type(reply.attempts, tuple[steadycall.AttemptRecord, ...])
+        assert_type(reply.total_usage, dict[str, int] | None)
+        assert_type(reply.route, steadycall.Route)
+        assert_type(one.get("/models").text, str)
+        assert_type(one.with_options(timeout=3), steadycall.Client)
+        assert_type(one.circuit("m").state, str)
+        assert_type(one.in_flight, int | None)
+    steadycall.Transport(one)
+
+
+async def async_client() -> None:
+    async with steadycall.AsyncClient("https://x/v1", concurrency=8) as one:
+        assert_type(await one.call("/chat", {"model": "m"}, validate=lambda answer: None), steadycall.Reply)
+        assert_type(await one.request("DELETE", "/files/f"), steadycall.Reply)
+        async with one.stream("/chat", {}, timeout=steadycall.StreamTimeout(idle=5)) as events:
+            assert_type(events, steadycall.AsyncStream)
+    steadycall.AsyncTransport(one)
+
+
 async def rows() -> None:
     summary = steadycall.bulk("rows.jsonl", output="answers.jsonl", base_url="https://x/v1", concurrency=4)
     assert_type(summary, steadycall.BulkSummary)
