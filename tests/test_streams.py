@@ -221,12 +221,12 @@ def test_an_error_event_leaves_its_connection_to_the_next_attempt(front: Front) 
 
 
 def test_an_answer_that_is_longer_than_allowed_is_cut(front: Front) -> None:
-    with FakeServer(streamed(sse(chat("Hi")) * 1000)) as server:
-        error, _ = front.fails(server, most_bytes=20_000)
+    with FakeServer(streamed(sse(chat("Hi")) * 5000)) as server:
+        error, _ = front.fails(server, most_bytes=200_000)
         assert error.partial.startswith("HiHi")
         assert "larger than" in str(error)
         with pytest.raises(steadycall.CallError):
-            front.collect(server, most_bytes=20_000)
+            front.collect(server, most_bytes=200_000)
         assert len(server.requests) == 2
 
 
