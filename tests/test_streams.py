@@ -212,6 +212,14 @@ def test_a_stream_that_was_read_to_its_end_leaves_its_connection_for_the_next(fr
         assert server.connections <= 2
 
 
+def test_a_server_that_goes_on_after_the_end_holds_up_nobody(front: Front) -> None:
+    with FakeServer(streamed(GOOD + ": ping\n\n" * 20_000, drip=(400, 0.01))) as server:
+        began = time.monotonic()
+        assert len(front.read(server)[0]) == 5
+        assert time.monotonic() - began < 2
+        server.wait_for(lambda s: s.connections_open == 0)
+
+
 def test_an_error_event_leaves_its_connection_to_the_next_attempt(front: Front) -> None:
     bad = streamed(sse({"error": {"code": 502, "message": "x"}}, "[DONE]"))
     with FakeServer(bad, bad, bad, streamed(GOOD)) as server:

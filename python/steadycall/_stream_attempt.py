@@ -206,9 +206,10 @@ class Attempt:
 
     async def drain(self) -> None:
         """After the last event: let the body end, so that its connection can be used again."""
+        end = time.monotonic() + LINGER
         try:
-            for _ in range(16):
-                if self.exchange.is_over or not await self.front.read(self.exchange, ERROR_BODY, LINGER):
+            while not self.exchange.is_over and (left := end - time.monotonic()) > 0:
+                if not await self.front.read(self.exchange, 1, left):
                     break
         except Fault:
             pass  # nobody asks for what is missing there
