@@ -121,10 +121,8 @@ impl Stream {
                 continue;
             };
             had_its_turn = false;
-            match self.taken(frame) {
-                Ok(Some(piece)) => gathered.push(piece, None),
-                Ok(None) => {}
-                Err(fault) => self.broken = Some(fault),
+            if let Some(piece) = self.taken(frame) {
+                gathered.push(piece, None);
             }
         }
         Ok(gathered.whole())
@@ -132,13 +130,13 @@ impl Stream {
 
     /// The next bytes that are there; `None` at the end.
     async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
-        if let Some(fault) = self.broken.take() {
-            return Err(fault);
-        }
         // Silence is counted while somebody listens.
         let since = now();
         let due = self.silence.and_then(|limit| since.checked_add(limit));
         loop {
+            if let Some(fault) = self.broken.take() {
+                return Err(fault);
+            }
             let Some(body) = self.body.as_mut() else { return Ok(None) };
             let mut frame = poll_fn(|context| body.as_mut().poll_frame(context));
             let end = self.end;
@@ -146,7 +144,7 @@ impl Stream {
             let verdict = self.alarm.guard(read, |now| judge(Phase::Read, due, end, now, [None, None])).await;
             match verdict {
                 Ok(frame) => {
-                    if let Some(piece) = self.taken(frame)? {
+                    if let Some(piece) = self.taken(frame) {
                         return Ok(Some(piece));
                     }
                 }
@@ -158,23 +156,21 @@ impl Stream {
         }
     }
 
-    /// The bytes of a frame; what is no data is a trailer, and no business of ours.
-    fn taken<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>) -> Result<Option<Bytes>, Fault>
+    /// The bytes of a frame; what is no data is a trailer, and no business of ours. What broke is kept, to be told next.
+    fn taken<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>) -> Option<Bytes>
     where
         E: std::ops::Deref<Target = dyn std::error::Error + Send + Sync>,
     {
         match frame {
-            Some(Ok(frame)) => Ok(frame.into_data().ok().filter(|piece| !piece.is_empty())),
+            Some(Ok(frame)) => return frame.into_data().ok().filter(|piece| !piece.is_empty()),
             Some(Err(error)) => {
                 let cause = fault::read(&*error);
                 let reason = if cause.corrupt { Reason::BodyCorrupt } else { Reason::Truncated };
-                Err(self.broke(reason, None, cause.detail))
+                self.broken = Some(self.broke(reason, None, cause.detail));
             }
-            None => {
-                self.body = None;
-                Ok(None)
-            }
+            None => self.body = None,
         }
+        None
     }
 
     fn broke(&mut self, reason: Reason, phase: Option<Phase>, detail: String) -> Fault {
