@@ -65,7 +65,7 @@ class Front:
         hooks = {name: options.pop(name) for name in ("on_end", "on_retry", "sleep", "clock") if name in options}
         given = {
             name: options.pop(name)
-            for name in ("choices", "tell", "is_secret", "admission", "admit")
+            for name in ("choices", "most_bytes", "tell", "is_secret", "admission", "admit")
             if name in options
         }
         bound = Policy(**{"base": 0.001, **options}).bind(rng=7, **hooks)
@@ -210,6 +210,32 @@ def test_a_stream_that_was_read_to_its_end_leaves_its_connection_for_the_next(fr
         for _ in range(5):
             front.read(server)
         assert server.connections <= 2
+
+
+def test_a_server_that_goes_on_after_the_end_holds_up_nobody(front: Front) -> None:
+    with FakeServer(streamed(GOOD + ": ping\n\n" * 20_000, drip=(400, 0.01))) as server:
+        began = time.monotonic()
+        assert len(front.read(server)[0]) == 5
+        assert time.monotonic() - began < 2
+        server.wait_for(lambda s: s.connections_open == 0)
+
+
+def test_an_error_event_leaves_its_connection_to_the_next_attempt(front: Front) -> None:
+    bad = streamed(sse({"error": {"code": 502, "message": "x"}}, "[DONE]"))
+    with FakeServer(bad, bad, bad, streamed(GOOD)) as server:
+        front.read(server)
+        assert len(server.requests) == 4
+        assert server.connections <= 2
+
+
+def test_an_answer_that_is_longer_than_allowed_is_cut(front: Front) -> None:
+    with FakeServer(streamed(sse(chat("Hi")) * 5000)) as server:
+        error, _ = front.fails(server, most_bytes=200_000)
+        assert error.partial.startswith("HiHi")
+        assert "larger than" in str(error)
+        with pytest.raises(steadycall.CallError):
+            front.collect(server, most_bytes=200_000)
+        assert len(server.requests) == 2
 
 
 def test_a_server_that_holds_the_connection_after_the_end_holds_up_nobody(front: Front) -> None:

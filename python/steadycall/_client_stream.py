@@ -56,6 +56,7 @@ def open_stream(
         host=host,
         timeout=timeout or client._stream_timeout,
         choices=choices_of(payload),
+        most_bytes=client._settings["max_response_bytes"],
         is_secret=asked.is_secret,
         admission=asked.admission,
         admit=asked.admit,

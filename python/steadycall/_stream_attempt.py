@@ -79,12 +79,13 @@ class Awaiting(Blocking):
 
 
 class Limits:
-    """How long an attempt may take: those of ``StreamTimeout``, and what the policy leaves."""
+    """How long an attempt may take: those of ``StreamTimeout``, and what the policy leaves; and how much may come."""
 
     def __init__(self, first_event: float | None, idle: float | None, total: float | None) -> None:
         self.first_event = first_event
         self.idle = idle
         self.total = total
+        self.most_bytes: int | None = None
         self.cut_by_deadline = self.cut_by_total = False
         """Whether the attempt under way would end where the deadline, or ``total``, does and no other limit before."""
 
@@ -190,6 +191,8 @@ class Attempt:
                     return Bad(found.judged, lost=found, said=self.limits.said(found, name))
                 piece = b""  # what broke was not the answer
             self.received += len(piece)
+            if self.limits.most_bytes is not None and self.received > self.limits.most_bytes:
+                return Bad(failure("too_large_answer", "maybe"))
             events = reader.feed(piece) if piece else reader.end()
             if reader.has_started:
                 self._opening.clear()
@@ -202,10 +205,11 @@ class Attempt:
         return self._ending
 
     async def drain(self) -> None:
-        """After an end in good order: let the body end, so that its connection can be used again."""
+        """After the last event: let the body end, so that its connection can be used again."""
+        end = time.monotonic() + LINGER
         try:
-            for _ in range(16):
-                if self.exchange.is_over or not await self.front.read(self.exchange, ERROR_BODY, LINGER):
+            while not self.exchange.is_over and (left := end - time.monotonic()) > 0:
+                if not await self.front.read(self.exchange, 1, left):
                     break
         except Fault:
             pass  # nobody asks for what is missing there

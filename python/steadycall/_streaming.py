@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Streaming:
     """One stream over exchanges that ``make`` makes, one an attempt, under a policy.
 
-    ``host`` and ``url`` (without its query) are for messages, ``choices`` is how many answers the request asks for.
+    ``host`` and ``url`` (without its query) are for messages, ``choices`` is how many answers the request asks for,
+    ``most_bytes`` how long one may get, after content decoding.
     ``make`` may be a coroutine function of the async front. ``is_secret`` is asked of texts of the server's that are to
     be told. Where a stream stands behind the gates of a client, ``admit`` asks its ``admission`` for an attempt, after
     ``make``. ``tell`` is told of every step by name. ``others`` turn to further routes, each once, and give their URL
@@ -50,6 +51,7 @@ class Streaming:
         url: str,
         host: str,
         choices: int = 1,
+        most_bytes: int | None = None,
         is_secret: Callable[[str], bool] | None = None,
         admission: Admission | None = None,
         admit: Callable[[Run], Awaitable[Passing | None]] | None = None,
@@ -60,6 +62,7 @@ class Streaming:
         self.make = make
         self.bound = bound
         self.limits = limits
+        limits.most_bytes = most_bytes
         self.url = url
         self.host = host
         self.choices = choices
@@ -200,6 +203,8 @@ class Streaming:
         if wait is None:
             self._ended(run, (attempt, bad))
             return
+        if bad.lost is None:
+            await attempt.drain()
         attempt.exchange.close()
         _watch.retried(run.attempts[-1], self.host, bad.said, self.bound._on_retry)
         self._spent = self.total_usage

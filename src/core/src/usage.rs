@@ -34,11 +34,15 @@ impl Counts {
     /// What one JSON value tells: a body, or an event of a stream. `None` when that is nothing.
     pub fn of(json: &[u8]) -> Option<Self> {
         // Nearly every event of a stream, and every body without a usage, ends here.
-        let found = memmem::rfind(json, b"\"usage");
-        if found.is_none() && ["_eval_count\"", "\"meta\""].iter().all(|key| !contains(json, key)) {
+        let Some(last) = memmem::rfind(json, KEY) else {
+            let has_other = ["_eval_count\"", "\"meta\""].iter().any(|key| contains(json, key.as_bytes()));
+            return if has_other { read(json) } else { None };
+        };
+        let is_only = !contains(&json[..last], KEY);
+        if is_only && is_null(&json[last..]) {
             return None;
         }
-        found.and_then(|at| at_the_end(json, at)).or_else(|| read(json))
+        at_the_end(json, last).or_else(|| read(json))
     }
 
     /// Told what a later event of the same stream says.
@@ -63,8 +67,17 @@ pub fn of_body(body: &[u8]) -> Option<Usage> {
     Counts::of(body)?.usage()
 }
 
-fn contains(json: &[u8], key: &str) -> bool {
-    memmem::find(json, key.as_bytes()).is_some()
+/// How the keys begin that most counts stand under.
+const KEY: &[u8] = b"\"usage";
+
+fn contains(json: &[u8], key: &[u8]) -> bool {
+    memmem::find(json, key).is_some()
+}
+
+/// Whether a key's value is null, as it is in every chunk of a stream but the last.
+fn is_null(from_key: &[u8]) -> bool {
+    let colon = memchr::memchr(b':', from_key).map_or(&b""[..], |at| &from_key[at + 1..]);
+    colon.trim_ascii_start().starts_with(b"null")
 }
 
 /// The longest rest of a body that is looked at on its own.
@@ -201,6 +214,7 @@ mod tests {
             r#"{"type": "response.completed", "response": {"usage": {"input_tokens": 8, "output_tokens": 4}}}"#,
             r#"{"type": "message-end", "delta": {"usage": {"tokens": {"input_tokens": 8, "output_tokens": 4}}}}"#,
             r#"{"choices": [], "x_groq": {"id": "r", "usage": {"prompt_tokens": 8, "completion_tokens": 4}}}"#,
+            r#"{"x_groq": {"usage": {"prompt_tokens": 8, "completion_tokens": 4}}, "usage": null}"#,
             r#"{"event_type": "interaction.completed", "interaction": {"usage": {"total_input_tokens": 8, "total_output_tokens": 4}}}"#,
         ] {
             assert_eq!(told(body), Some((8, 4, 12)), "{body}");

@@ -9,7 +9,7 @@ use steadycall_core::classify::Answer;
 use steadycall_core::failure::{Failure, Reason};
 use steadycall_core::opening::MOST_HELD;
 use steadycall_core::reading::{Head, Item, Reading, Status};
-use steadycall_core::usage::Usage;
+use steadycall_core::usage::{Usage, of_body};
 
 const EVENTS: &str = "text/event-stream";
 
@@ -269,6 +269,49 @@ fn streams() -> impl Strategy<Value = (String, &'static str)> {
     })
 }
 
+/// Answers made of the words a usage is made of, in places where it counts and where it does not.
+fn answers() -> impl Strategy<Value = Value> {
+    let key = prop::sample::select(vec![
+        "usage",
+        "usageMetadata",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "input_tokens",
+        "output_tokens",
+        "promptTokenCount",
+        "tokens",
+        "billed_units",
+        "meta",
+        "response",
+        "message",
+        "delta",
+        "x_groq",
+        "eval_count",
+        "prompt_eval_count",
+        "id",
+    ]);
+    let leaf = prop_oneof![
+        (0..9_u64).prop_map(Value::from),
+        Just(Value::Null),
+        Just(json!(-1)),
+        Just(json!("a \"usage\": {\"prompt_tokens\": 7}")),
+        Just(json!("\\\"usage")),
+    ];
+    let inner = leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            3 => prop::collection::vec((key.clone(), inner.clone()), 0..4)
+                .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())),
+            1 => prop::collection::vec(inner, 0..3).prop_map(Value::Array),
+        ]
+    });
+    prop::collection::vec(
+        (prop::sample::select(vec!["usage", "usageMetadata", "response", "id", "meta"]), inner),
+        0..4,
+    )
+    .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()))
+}
+
 proptest! {
     #[test]
     fn a_stream_is_the_same_wherever_its_bytes_are_split(
@@ -299,6 +342,15 @@ proptest! {
         prop_assert_eq!(at_once.reading.text(), at_once.texts());
         // What was given out without content is the whole of a good stream, or nothing.
         prop_assert!(at_once.reading.has_started() || at_once.items.is_empty());
+    }
+
+    #[test]
+    fn what_stands_before_it_changes_nothing_of_a_usage(answer in answers(), end in "[ \\n]{0,2}") {
+        let text = answer.to_string() + &end;
+        let padded = format!("{{\"data\": [{}0.5], {}", "0.25, ".repeat(2_000), &text[1..]);
+        if answer.as_object().is_some_and(|map| !map.is_empty()) {
+            prop_assert_eq!(of_body(padded.as_bytes()), of_body(text.as_bytes()), "{}", text);
+        }
     }
 
     #[test]

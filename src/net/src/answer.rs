@@ -125,7 +125,7 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
 
 /// A body in one piece is not copied.
 #[derive(Debug, Default)]
-enum Gathered {
+pub enum Gathered {
     #[default]
     Nothing,
     One(Bytes),
@@ -133,7 +133,7 @@ enum Gathered {
 }
 
 impl Gathered {
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Self::Nothing => 0,
             Self::One(piece) => piece.len(),
@@ -141,7 +141,7 @@ impl Gathered {
         }
     }
 
-    fn push(&mut self, piece: Bytes, length: Option<u64>) {
+    pub fn push(&mut self, piece: Bytes, length: Option<u64>) {
         match self {
             Self::Nothing => *self = Self::One(piece),
             Self::One(first) => {
@@ -156,7 +156,7 @@ impl Gathered {
         }
     }
 
-    fn whole(self) -> Bytes {
+    pub fn whole(self) -> Bytes {
         match self {
             Self::Nothing => Bytes::new(),
             Self::One(piece) => piece,

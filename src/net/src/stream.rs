@@ -4,18 +4,22 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, Version};
-use http_body::Body;
+use http_body::{Body, Frame};
 use steadycall_core::failure::{Reason, Sent};
 
-use crate::answer::{KEPT, timed_out};
+use crate::answer::{Gathered, KEPT, timed_out};
 use crate::client::{Reply, ReplyBody};
 use crate::clock::{Alarm, Duration, Instant, now};
 use crate::fault;
 use crate::progress::judge;
 use crate::transport::{Fault, Phase};
+
+/// So much of what has arrived is given out at once.
+const AT_ONCE: usize = 64 * 1024;
 
 /// How the opening of one went, and what it cost beside.
 #[derive(Debug)]
@@ -42,6 +46,8 @@ pub struct Stream {
     silence: Option<Duration>,
     end: Option<Instant>,
     alarm: Alarm,
+    /// What broke it, to be told when what came before was taken.
+    broken: Option<Fault>,
 }
 
 impl std::fmt::Debug for Stream {
@@ -71,12 +77,13 @@ impl Stream {
             silence,
             end,
             alarm,
+            broken: None,
         }
     }
 
     /// Whether the body was read to its end, or broke.
     pub fn is_over(&self) -> bool {
-        self.body.is_none()
+        self.body.is_none() && self.broken.is_none()
     }
 
     /// From now on the longest silence; `None` is not limited.
@@ -84,34 +91,41 @@ impl Stream {
         self.silence = limit;
     }
 
-    /// At least `least` bytes of the body, or all that is left of it; empty once it is over.
+    /// At least `least` bytes of the body, or all that is left; empty once it is over. What has arrived beside is
+    /// given along, up to 64 KiB: a server may send each event in a chunk of its own.
     ///
     /// # Errors
     /// The fault that ended it, with what had been gathered as `partial`.
     pub(crate) async fn gather(&mut self, least: usize) -> Result<Bytes, Fault> {
-        let mut first = Bytes::new();
-        let mut more = BytesMut::new();
-        loop {
-            let had = first.len().max(more.len());
-            if had > 0 && had >= least {
-                break;
-            }
+        let mut gathered = Gathered::default();
+        while gathered.len() < least.max(1) {
             match self.piece().await {
-                Ok(None) => break,
-                Ok(Some(piece)) if had == 0 => first = piece,
-                Ok(Some(piece)) => {
-                    if more.is_empty() {
-                        more.extend_from_slice(&first);
-                    }
-                    more.extend_from_slice(&piece);
-                }
+                Ok(None) => return Ok(gathered.whole()),
+                Ok(Some(piece)) => gathered.push(piece, None),
                 Err(fault) => {
-                    let partial = if more.is_empty() { first } else { more.freeze() };
+                    let partial = gathered.whole();
                     return Err(Fault { partial: partial.slice(..partial.len().min(KEPT)), ..fault });
                 }
             }
         }
-        Ok(if more.is_empty() { first } else { more.freeze() })
+        // The connection's task hands over one chunk at a time, so it has its turn before each.
+        let mut had_its_turn = false;
+        while gathered.len() < AT_ONCE {
+            let Some(body) = self.body.as_mut() else { break };
+            let polled = poll_fn(|context| Poll::Ready(body.as_mut().poll_frame(context))).await;
+            let Poll::Ready(frame) = polled else {
+                if std::mem::replace(&mut had_its_turn, true) {
+                    break;
+                }
+                tokio::task::yield_now().await;
+                continue;
+            };
+            had_its_turn = false;
+            if let Some(piece) = self.taken(frame) {
+                gathered.push(piece, None);
+            }
+        }
+        Ok(gathered.whole())
     }
 
     /// The next bytes that are there; `None` at the end.
@@ -120,32 +134,46 @@ impl Stream {
         let since = now();
         let due = self.silence.and_then(|limit| since.checked_add(limit));
         loop {
+            if let Some(fault) = self.broken.take() {
+                return Err(fault);
+            }
             let Some(body) = self.body.as_mut() else { return Ok(None) };
             let mut frame = poll_fn(|context| body.as_mut().poll_frame(context));
             let end = self.end;
             let read = Pin::new(&mut frame);
             let verdict = self.alarm.guard(read, |now| judge(Phase::Read, due, end, now, [None, None])).await;
             match verdict {
-                // What is no data is a trailer, and no business of ours.
-                Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
-                    _ => {}
-                },
-                Ok(None) => self.body = None,
-                Ok(Some(Err(error))) => {
-                    let cause = fault::read(&*error);
-                    let reason = if cause.corrupt { Reason::BodyCorrupt } else { Reason::Truncated };
-                    return Err(self.broken(reason, None, cause.detail));
+                Ok(frame) => {
+                    if let Some(piece) = self.taken(frame) {
+                        return Ok(Some(piece));
+                    }
                 }
                 Err(phase) => {
                     let (reason, detail) = timed_out(phase);
-                    return Err(self.broken(reason, Some(phase), detail));
+                    return Err(self.broke(reason, Some(phase), detail));
                 }
             }
         }
     }
 
-    fn broken(&mut self, reason: Reason, phase: Option<Phase>, detail: String) -> Fault {
+    /// The bytes of a frame; what is no data is a trailer, and no business of ours. What broke is kept, to be told next.
+    fn taken<E>(&mut self, frame: Option<Result<Frame<Bytes>, E>>) -> Option<Bytes>
+    where
+        E: std::ops::Deref<Target = dyn std::error::Error + Send + Sync>,
+    {
+        match frame {
+            Some(Ok(frame)) => return frame.into_data().ok().filter(|piece| !piece.is_empty()),
+            Some(Err(error)) => {
+                let cause = fault::read(&*error);
+                let reason = if cause.corrupt { Reason::BodyCorrupt } else { Reason::Truncated };
+                self.broken = Some(self.broke(reason, None, cause.detail));
+            }
+            None => self.body = None,
+        }
+        None
+    }
+
+    fn broke(&mut self, reason: Reason, phase: Option<Phase>, detail: String) -> Fault {
         self.body = None;
         Fault {
             reason,
