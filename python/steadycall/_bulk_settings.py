@@ -69,23 +69,23 @@ class Settings:
         self.concurrency = count("concurrency", concurrency)
         if rate is not None and not isinstance(rate, RateLimit):
             raise ConfigError("rate", repr(rate), "a RateLimit, or None")
-        self.rate = RateLimit() if rate is None else rate
+        self.rate = rate
         self._rest = (headers, timeout, max_response_bytes, proxy, ca_bundle)
 
     def native(self) -> Bulk:
         """The run itself, not started."""
         headers, timeout, max_response_bytes, proxy, ca_bundle = self._rest
-        rate = self.rate
+        requests, tokens = self._per_minute
         return Bulk(
             url=self.url,
             base_url=self.base_url,
             headers=() if headers is None else headers,
             policy=self.policy._checked,
             concurrency=self.concurrency,
-            requests_per_minute=rate.requests_per_minute,
-            tokens_per_minute=rate.tokens_per_minute,
-            burst=rate.burst,
-            oversized=rate.oversized == "pass",
+            requests_per_minute=requests,
+            tokens_per_minute=tokens,
+            burst=None if self.rate is None else self.rate.burst,
+            oversized=self.rate is None or self.rate.oversized == "pass",
             timeout=timeout,
             max_response_bytes=max_response_bytes,
             proxy=proxy,
@@ -95,7 +95,7 @@ class Settings:
     def plan(self, rows: int, bad_lines: int, earlier: int, to_send: int, tokens: int, largest: int) -> BulkPlan:
         """What a run would cost."""
         worst = self.policy.worst_case()
-        flows = ((to_send, self.rate.requests_per_minute), (tokens, self.rate.tokens_per_minute))
+        flows = zip((to_send, tokens), self._per_minute, strict=True)
         least = 60.0 * max((amount / flow for amount, flow in flows if flow is not None), default=0.0)
         turns = -(-to_send // self.concurrency)
         return BulkPlan(
@@ -109,3 +109,9 @@ class Settings:
             worst_seconds=None if worst.seconds is None else max(worst.seconds * turns, least * worst.requests),
             worst_requests=worst.requests * to_send,
         )
+
+    @property
+    def _per_minute(self) -> tuple[int | None, int | None]:
+        """Requests and tokens."""
+        rate = self.rate
+        return (None, None) if rate is None else (rate.requests_per_minute, rate.tokens_per_minute)
