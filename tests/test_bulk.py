@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import steadycall
-from steadycall import Backoff, ConfigError, Policy
+from steadycall import Backoff, ConfigError, Policy, RateLimit
 from steadycall.testing import Answer, FakeServer, answers
 from steadycall.testing.message import Request
 
@@ -411,11 +411,15 @@ def test_limits_that_answers_tell_of_are_kept_and_the_first_row_goes_alone(job: 
 
 
 def test_a_given_rate_is_kept(job: Job) -> None:
-    class Rate:
-        requests_per_minute, tokens_per_minute, burst = 1200, None, 5
-
-    summary = job.of(*map(row, range(15))).run(rate=Rate())
+    summary = job.of(*map(row, range(15))).run(rate=RateLimit(1200, burst=5))
     assert 0.4 < summary.elapsed < 5
+
+
+def test_a_row_larger_than_its_bucket_may_be_refused(job: Job) -> None:
+    large = row(1, body={"model": "m", "max_tokens": 5_000, "messages": []})
+    summary = job.of(large, row(2)).run(rate=RateLimit(tokens_per_minute=1_000, oversized="refuse"))
+    assert (summary.answered, summary.failed) == (1, 1)
+    assert (job.failed[0]["custom_id"], job.failed[0]["error"]["code"]) == ("row 1", "refused")
 
 
 def test_progress_is_told_and_what_it_raises_ends_the_run(job: Job) -> None:
@@ -438,11 +442,8 @@ def test_progress_is_told_and_what_it_raises_ends_the_run(job: Job) -> None:
 
 
 def test_a_plan_says_what_a_run_would_send_and_sends_nothing(job: Job) -> None:
-    class Rate:
-        requests_per_minute, tokens_per_minute, burst = 60, None, None
-
     job.of(*map(row, range(10)), "nonsense")
-    plan = job.new(rate=Rate(), policy=Policy(tries=3, attempt_timeout=10, base=1, cap=1, max_wait=1)).plan()
+    plan = job.new(rate=RateLimit(60), policy=Policy(tries=3, attempt_timeout=10, base=1, cap=1, max_wait=1)).plan()
     assert (plan.rows, plan.bad_lines, plan.to_send, plan.worst_requests) == (10, 1, 10, 30)
     assert 0 < plan.largest <= plan.tokens
     assert plan.least_seconds == 10.0

@@ -131,8 +131,9 @@ def test_ctrl_c_ends_a_run_at_once_and_the_next_one_goes_on(rows: Path, tmp_path
 def test_an_exit_with_a_run_in_flight_is_clean(rows: Path, tmp_path: Path, server: FakeServer) -> None:
     server.script(PATH, [OK] * 20, then=Answer(never=True))
     script = (
-        "import sys, steadycall\n"
+        "import sys, threading, steadycall\n"
         "run = steadycall.BulkRun(sys.argv[1], output=sys.argv[2], base_url=sys.argv[3]).start()\n"
+        "threading.Thread(target=run.wait, daemon=True).start()\n"
         "while run.progress().answered < 20: run.wait(0.01)\n"
     )
     command = [sys.executable, "-c", script, str(rows), str(tmp_path / "answers.jsonl"), server.url]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ._bulk_records import BulkPlan
 from ._call import MAX_RESPONSE_BYTES
 from ._errors import ConfigError
+from ._limits import RateLimit
 from ._native import Bulk, count
 from ._policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import Any, TypedDict
+    from typing import TypedDict
 
     from ._call import Headers
     from ._time import Seconds, Timeout
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         headers: Headers | None
         policy: Policy | None
         concurrency: int
-        rate: Any
+        rate: RateLimit | None
         timeout: Seconds | Timeout | None
         max_response_bytes: int
         proxy: str | None
@@ -46,7 +47,7 @@ class Settings:
         headers: Headers | None = None,
         policy: Policy | None = None,
         concurrency: int = 32,
-        rate: Any = None,
+        rate: RateLimit | None = None,
         timeout: Seconds | Timeout | None = 120.0,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         proxy: str | None = None,
@@ -66,13 +67,15 @@ class Settings:
                 "policy", "one with retry_on or retry_if", "one without: no Python code runs between rows"
             )
         self.concurrency = count("concurrency", concurrency)
-        self.per_minute = _per_minute(rate)
+        if rate is not None and not isinstance(rate, RateLimit):
+            raise ConfigError("rate", repr(rate), "a RateLimit, or None")
+        self.rate = rate
         self._rest = (headers, timeout, max_response_bytes, proxy, ca_bundle)
 
     def native(self) -> Bulk:
         """The run itself, not started."""
         headers, timeout, max_response_bytes, proxy, ca_bundle = self._rest
-        requests, tokens, burst = self.per_minute
+        requests, tokens = self._per_minute
         return Bulk(
             url=self.url,
             base_url=self.base_url,
@@ -81,7 +84,8 @@ class Settings:
             concurrency=self.concurrency,
             requests_per_minute=requests,
             tokens_per_minute=tokens,
-            burst=burst,
+            burst=None if self.rate is None else self.rate.burst,
+            oversized=self.rate is None or self.rate.oversized == "pass",
             timeout=timeout,
             max_response_bytes=max_response_bytes,
             proxy=proxy,
@@ -91,9 +95,8 @@ class Settings:
     def plan(self, rows: int, bad_lines: int, earlier: int, to_send: int, tokens: int, largest: int) -> BulkPlan:
         """What a run would cost."""
         worst = self.policy.worst_case()
-        requests, each, _ = self.per_minute
-        minutes = [amount / rate for amount, rate in ((to_send, requests), (tokens, each)) if rate is not None]
-        least = 60.0 * max(minutes, default=0.0)
+        flows = zip((to_send, tokens), self._per_minute, strict=True)
+        least = 60.0 * max((amount / flow for amount, flow in flows if flow is not None), default=0.0)
         turns = -(-to_send // self.concurrency)
         return BulkPlan(
             rows=rows,
@@ -107,12 +110,8 @@ class Settings:
             worst_requests=worst.requests * to_send,
         )
 
-
-def _per_minute(rate: Any) -> tuple[int | None, int | None, int | None]:
-    """Requests and tokens a minute and the burst of a ``RateLimit``."""
-    if rate is None:
-        return None, None, None
-    try:
-        return rate.requests_per_minute, rate.tokens_per_minute, rate.burst
-    except AttributeError:
-        raise ConfigError("rate", repr(rate), "a RateLimit, or None") from None
+    @property
+    def _per_minute(self) -> tuple[int | None, int | None]:
+        """Requests and tokens."""
+        rate = self.rate
+        return (None, None) if rate is None else (rate.requests_per_minute, rate.tokens_per_minute)

@@ -234,6 +234,7 @@ class Bulk:
         requests_per_minute: int | None,
         tokens_per_minute: int | None,
         burst: int | None,
+        oversized: bool,
         timeout: Any,
         max_response_bytes: Any,
         proxy: Any,

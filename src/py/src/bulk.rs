@@ -102,6 +102,7 @@ impl Bulk {
         requests_per_minute: Option<i64>,
         tokens_per_minute: Option<i64>,
         burst: Option<i64>,
+        oversized: bool,
         timeout: &Bound<'_, PyAny>,
         max_response_bytes: &Bound<'_, PyAny>,
         proxy: &Bound<'_, PyAny>,
@@ -120,10 +121,11 @@ impl Bulk {
         let most = convert::count("max_response_bytes", max_response_bytes, i64::MAX)?;
         let policy = Arc::clone(&policy.get().policy);
         let given = requests_per_minute.is_some() || tokens_per_minute.is_some();
+        let oversized = if oversized { Oversized::Pass } else { Oversized::Refuse };
         let config = Config {
             concurrency: Some(ConcurrencyLimit::new(concurrency.into(), u32::MAX.into()).map_err(refused)?),
             adaptive: None,
-            rate: RateLimit::new(requests_per_minute, tokens_per_minute, burst, Oversized::Pass)
+            rate: RateLimit::new(requests_per_minute, tokens_per_minute, burst, oversized)
                 .map_err(refused)?,
             ceiling: None,
             // Rows wait for a host that is down, instead of failing one after the other.
