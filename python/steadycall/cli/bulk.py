@@ -7,12 +7,11 @@ import math
 import os
 import shlex
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from steadycall import BulkRun, ConfigError, Error
+from steadycall import BulkRun, ConfigError, Error, RateLimit
 from steadycall._bulk_settings import POLICY, Settings
 from steadycall.cli import screen
 from steadycall.cli.keys import headers_of
@@ -35,15 +34,6 @@ BAD_LINES = {
     *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
     *("missing_body", "stream", "too_long"),
 }
-
-
-@dataclass(frozen=True)
-class PerMinute:
-    """The limits of the command line, with the fields of a rate limit."""
-
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
-    burst: int | None = None
 
 
 class Amount(click.FloatRange):
@@ -154,7 +144,7 @@ def made(rows: Path, output: Path, given: dict[str, Any]) -> tuple[BulkRun, str]
     settings["headers"] = headers_of(given["headers"], given["key_env"], given["key_header"], target)
     settings["policy"] = policy_of(given, POLICY)
     if given["rpm"] is not None or given["tpm"] is not None:
-        settings["rate"] = PerMinute(given["rpm"], given["tpm"])
+        settings["rate"] = RateLimit(given["rpm"], given["tpm"])
     with refusing():
         more = {"failures": given["failures"], "retry_failed": given["retry_failed"]}
         return BulkRun(rows, output=output, url=url, base_url=base_url, **more, **settings), target
