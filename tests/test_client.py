@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 import threading
+from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -527,3 +530,93 @@ def test_no_path_leads_a_key_to_another_origin(clients):
         client.call("https://b.test/v1", PAYLOAD)
     with pytest.raises(steadycall.ConfigError, match="base_url"):
         clients.make(None).call("/v1", PAYLOAD)
+
+
+# What a caller's own functions may do
+
+
+def test_a_coroutine_function_cannot_validate_for_a_client_that_blocks():
+    async def validate(_answer):
+        return False
+
+    with FakeServer(openai.ok()) as server:
+        client = steadycall.Client(server.url)
+        with pytest.raises(steadycall.ConfigError, match="validate"):
+            client.call(PATH, PAYLOAD, validate=validate)
+        assert server.requests == []
+        with pytest.raises(steadycall.ConfigError, match="validate"):
+            client.call(PATH, PAYLOAD, validate=partial(lambda give, answer: give(answer), validate))
+
+
+@pytest.mark.parametrize("what", ["headers", "validate"])
+def test_a_coroutine_that_hangs_is_cut_by_the_deadline(what):
+    async def slow(*_):
+        await asyncio.sleep(30)
+
+    async def main():
+        with FakeServer(openai.ok()) as server:
+            client = steadycall.AsyncClient(server.url, headers=slow if what == "headers" else None)
+            with pytest.raises(steadycall.DeadlineExceeded) as late:
+                await client.call(PATH, PAYLOAD, deadline=0.1, validate=slow if what == "validate" else None)
+            assert len(server.requests) == (what == "validate")
+            assert (client.in_flight, client.waiting) == (None, 0)
+            return late.value
+
+    late = asyncio.run(main())
+    assert late.stage == ("before_attempt" if what == "headers" else "attempt")
+    assert late.sent == ("no" if what == "headers" else "maybe")
+
+
+def test_closing_a_client_closes_those_made_of_it_and_the_sdks_behind_it(clients):
+    with FakeServer(openai.ok()) as server:
+        client = clients.make(server.url)
+        other = client.with_options(timeout=3)
+        stream = client.client.stream(PATH, PAYLOAD)
+        client.run("close" if clients.name == "sync" else "aclose")
+        with pytest.raises(steadycall.Closed):
+            other.call(PATH, PAYLOAD)
+        with pytest.raises(steadycall.Closed):
+            asyncio.run(stream.collect()) if clients.name == "async" else stream.collect()
+        assert server.requests == []
+
+
+SICK = {
+    "gemini": {"error": {"code": 503, "status": "UNAVAILABLE", "message": "x"}},
+    "openrouter": {"error": {"code": 502, "message": "Provider returned error"}},
+    "anthropic": {"type": "error", "error": {"type": "api_error", "message": "Internal server error"}},
+}
+
+
+@pytest.mark.parametrize("body", SICK.values(), ids=SICK)
+def test_a_broken_server_that_answers_inside_a_200_opens_the_circuit(clients, clock, body):
+    with FakeServer(Answer(json=body)) as server:
+        client = clients.make(
+            server.url, policy=Policy(tries=1), breaker=CircuitBreaker(failure_threshold=2), **steady(clock)
+        )
+        for _ in range(2):
+            with pytest.raises(steadycall.CallError):
+                client.call(PATH, PAYLOAD)
+        assert client.client.circuit("a-model").state == "open"
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: RateLimit(5, oversized=None), "oversized"),
+        (lambda: TokenBudget(5, None), "on_spent"),
+        (lambda: RetryBudget(ratio=timedelta(seconds=1)), "ratio"),
+        (lambda: CircuitBreaker(failure_ratio=timedelta(seconds=1)), "failure_ratio"),
+        (lambda: CircuitBreaker(5, window="x"), "window"),
+        (lambda: steadycall.Client("http://a.test", proxy="socks5://x"), "proxy"),
+        (lambda: steadycall.Client("http://a.test", ca_bundle=5), "ca_bundle"),
+        (lambda: steadycall.Client("http://a.test", breaker=CircuitBreaker()).circuit(5), "model"),
+        (lambda: steadycall.Client("http://a.test").request(3, "/x"), "method"),
+        (lambda: steadycall.Client("http://a.test").call("/x", {}, tokens=-1), "tokens"),
+        (lambda: steadycall.Client("http://a.test").call("/x", {}, partition=5), "partition"),
+        (lambda: steadycall.Client(None, fallback=[steadycall.Route("http://b.test")]), "fallback"),
+    ],
+)
+def test_an_argument_at_its_edge_is_named(make, field):
+    with pytest.raises(steadycall.ConfigError) as refused:
+        make()
+    assert refused.value.field == field

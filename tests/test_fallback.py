@@ -191,3 +191,36 @@ def test_a_route_that_makes_no_sense_is_named(make, field):
 
 def test_a_route_shows_no_key():
     assert repr(Route("https://b.test?key=secret", headers={"authorization": "secret"})) == "Route('https://b.test')"
+
+
+def test_a_path_that_no_route_takes_is_refused_before_anything_is_sent(clients, clock, servers):
+    first, second = servers
+    first.answer("*", 500)
+    with pytest.raises(steadycall.ConfigError, match="path"):
+        client_of(clients, clock, first, second).call(f"{first.url}/x", PAYLOAD)
+    assert first.requests == []
+
+
+@pytest.mark.parametrize(
+    ("transform", "error"),
+    [(lambda _: 1 / 0, ZeroDivisionError), (lambda payload: payload.clear(), steadycall.ConfigError)],
+    ids=["raises", "forgets its return"],
+)
+def test_a_transform_that_fails_is_told_with_the_real_failure_behind_it(clients, clock, servers, transform, error):
+    first, second = servers
+    first.answer("*", 500)
+    ends = []
+    route = Route(second.url, transform=transform)
+    with pytest.raises(error) as told:
+        client_of(clients, clock, first, second, route=route, on_end=ends.append).call(PATH, dict(PAYLOAD))
+    assert isinstance(told.value.__cause__, steadycall.HTTPStatusError)
+    assert [end.outcome for end in ends] == ["tries"]
+    assert second.requests == []
+
+
+def test_another_account_at_the_same_provider_is_a_route_too(clients, clock, servers):
+    first, _ = servers
+    first.answer("*", openai.insufficient_quota(), openai.ok())
+    route = Route(first.url, headers={"authorization": "another"})
+    client_of(clients, clock, first, first, route=route).call(PATH, PAYLOAD)
+    assert [request.headers["authorization"] for request in first.requests] == ["first", "another"]

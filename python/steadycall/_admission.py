@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _watch
+from ._errors import Closed
 from ._native import Barred
 from ._scope import tighter, unit_around
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from ._records import Event, Failure
 
 
+class Life:
+    """Whether a client was closed; shared with those made of it, and with the fronts behind its gates."""
+
+    __slots__ = ("over",)
+
+    def __init__(self) -> None:
+        self.over = False
+
+
 class Admission:
     """The way in for the requests of one client, or of one SDK that was put behind it."""
 
@@ -29,6 +39,7 @@ class Admission:
         max_wait: float,
         draw: Any,
         on_event: Callable[[Event], Any] | None,
+        life: Life | None = None,
     ) -> None:
         self.gates = gates
         self._front = front
@@ -36,6 +47,7 @@ class Admission:
         self._max_wait = max_wait
         self._draw = draw
         self._on_event = on_event
+        self._life = life or Life()
 
     async def admit(
         self,
@@ -49,6 +61,8 @@ class Admission:
         tokens: int | None = None,
     ) -> Passing | None:
         """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it."""
+        if self._life.over:
+            raise Closed("this client was closed; make another one")
         lends_sleep = self._told_time or self._front.lends_sleep
         left = run.deadline_left
         unit = unit_around(run.around)

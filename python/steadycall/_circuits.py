@@ -18,6 +18,9 @@ class Circuit:
     def __init__(self, gates: Gates, base_url: str | None, host: str | None, model: str | None) -> None:
         if not gates.has_breaker:
             raise ConfigError("breaker", "None", "a CircuitBreaker, where circuits are asked for")
+        for field, given in (("model", model), ("host", host)):
+            if given is not None and not isinstance(given, str):
+                raise ConfigError(field, repr(given), "a str, or None")
         if host is None:
             if base_url is None:
                 raise ConfigError("host", "None", "given, where the client has no base_url")

@@ -8,13 +8,13 @@ blocking one blocks.
 from __future__ import annotations
 
 from . import _usage, _watch  # noqa: F401  # for the native call: nothing is loaded during one
-from ._admission import Admission
+from ._admission import Admission, Life
 from ._call import MAX_RESPONSE_BYTES
 from ._circuits import Circuit, circuits
 from ._errors import CallError, Closed, ConfigError
 from ._fields import plain_seconds
-from ._front import Blocking
-from ._hooks import draws
+from ._front import Blocking, OutOfTime
+from ._hooks import AWAITED, code_flags, draws
 from ._judge import asked, judge_validator, verdict
 from ._kinds import FailureKind
 from ._limits import CircuitBreaker, ConcurrencyLimit, RateLimit, RetryBudget, TokenBudget
@@ -83,7 +83,7 @@ class Base:
         _gates: Gates | None = None,
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in ("self", "_gates")}
-        self._closed = False
+        self._life = Life()
         bound = policy if isinstance(policy, BoundPolicy) else None
         if policy is not None and not isinstance(policy, (Policy, BoundPolicy)):
             raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, or None")
@@ -117,6 +117,8 @@ class Base:
         self._told_time = now is not None
         self._urls: dict[str, str] = {}
         self._routes = [Route(base_url, headers), *read_routes(fallback)]
+        if base_url is None and len(self._routes) > 1:
+            raise ConfigError("fallback", repr(fallback), "left out, where the client has no base_url")
         self._callers = [
             Caller(
                 *(self._gates, self.policy._checked, None if callable(made := self._headers(route)) else made),
@@ -125,6 +127,9 @@ class Base:
             )
             for route in self._routes
         ]
+        for caller, route in zip(self._callers, self._routes, strict=True):
+            if route.base_url is not None:
+                caller.check(route.base_url)  # a proxy or certificates that cannot be used are told of now
 
     def with_options(self, **changes: Any) -> Self:
         """A client with other settings that shares this one's gates: its limits, its breaker and its budgets.
@@ -142,7 +147,7 @@ class Base:
                     name, repr(changes[name]), "left out: it belongs to the gates that both clients share"
                 )
         other = type(self)(**{**self._settings, **changes}, _gates=self._gates)
-        other._closed = self._closed
+        other._life = self._life
         return other
 
     @property
@@ -173,25 +178,29 @@ class Base:
         return Circuit(self._gates, self._routes[0].base_url, host, model)
 
     def _headers(self, route: Route) -> Any:
-        """What a route sends: its own headers, over the client's where it leads to the same origin."""
+        """What a route sends: its own headers, or the client's where it has none and leads to the same origin."""
         home = self._routes[0]
         if route is home or not route.is_at(home) or home.headers is None:
             return route.headers
-        if route.headers is None:
-            return home.headers
-        raise ConfigError("fallback", "a route with headers to the client's own origin", "one without, or elsewhere")
+        return home.headers if route.headers is None else route.headers
 
     def _open(self, method: str, path: str, payload: tuple[Any] | None, validate: Any, options: Options) -> HttpCall:
         """A call's request by the client's own route; ``options`` as ``Caller.begin`` has them."""
         if self._closed:
             raise Closed("this client was closed; make another one")
-        if validate is not None and not callable(validate):
-            raise ConfigError("validate", repr(validate), "a callable that takes the answer, or None")
+        if validate is not None:
+            if not callable(validate):
+                raise ConfigError("validate", repr(validate), "a callable that takes the answer, or None")
+            if not self._front.may_await and code_flags(validate) & AWAITED:
+                allowed = "a plain callable (a coroutine function needs AsyncClient)"
+                raise ConfigError("validate", "a coroutine function", allowed)
         url = self._urls.get(path) if isinstance(path, str) else None
         if url is None:
             url = self._routes[0].url(path)
             if len(self._urls) < URLS_KEPT:
                 self._urls[path] = url
+            for route in self._routes[1:]:
+                route.url(path)  # refused now, and not when it is needed
         lends_sleep = self._told_time or self._front.lends_sleep
         deadline, tokens, partition, key, headers = options
         return self._callers[0].begin(
@@ -204,6 +213,8 @@ class Base:
         route = self._routes[number]
         if payload is not None and route.transform is not None:
             payload = (route.transform(payload[0]),)
+            if payload[0] is None:
+                raise ConfigError("transform", "None from it", "a callable that gives the payload for its route")
         deadline, tokens, partition, key, headers = options
         if not route.is_at(self._routes[0]):
             headers = None  # they may hold the first provider's key
@@ -221,7 +232,7 @@ class Base:
         try:
             while True:
                 if make_headers is not None and one.begins:
-                    one.set_headers(await self._front.finished(make_headers()))
+                    await self._ask_headers(one, make_headers)
                 answer = await self._front.attempt(one)
                 if answer is not PENDING:
                     value = answer if validate is None else await self._checked(one, validate, answer)
@@ -234,11 +245,38 @@ class Base:
                     await self._front.pause(one, wait)
                 elif one.rerouting:
                     number += 1
-                    one.reroute(self._elsewhere(number, method, path, payload, options))
+                    self._reroute(one, number, method, path, payload, options)
                     make_headers = self._made(number)
         except BaseException:
             one.abort()
             raise
+
+    async def _ask_headers(self, one: HttpCall, make_headers: Any) -> None:
+        """Ask the callable that gives the headers of the next attempt.
+
+        Raises:
+            DeadlineExceeded: it took longer than the deadline allows.
+        """
+        try:
+            one.set_headers(await self._front.finished("headers", make_headers(), one.remaining))
+        except OutOfTime:
+            one.expire()
+
+    def _reroute(self, one: HttpCall, number: int, method: str, path: str, payload: Any, options: Any) -> None:
+        """Go on by another route.
+
+        Raises:
+            Exception: its request cannot be made; behind it stands what the route before ended with.
+        """
+        try:
+            other = self._elsewhere(number, method, path, payload, options)
+        except Exception as error:
+            try:
+                one.stay()
+            except CallError as ended:
+                raise error from ended
+            raise
+        one.reroute(other)
 
     def _made(self, number: int) -> Any:
         """The callable that gives a route's headers, if one does."""
@@ -252,7 +290,10 @@ class Base:
             Exception: the validator says that no other answer would do, or failed itself.
         """
         try:
-            value = verdict(answer, await self._front.finished(validate(answer)))
+            value = verdict(answer, await self._front.finished("validate", validate(answer), one.remaining))
+        except OutOfTime:
+            one.accept(answer)  # which says that it is late
+            raise
         except (Exception, BaseExceptionGroup) as error:
             judged = judge_validator(error)
             one.reject(judged, error)
@@ -281,10 +322,15 @@ class Base:
             max_wait=plain_seconds(self.policy.max_wait),
             draw=self._draw,
             on_event=self._settings["on_event"],
+            life=self._life,
         )
 
+    @property
+    def _closed(self) -> bool:
+        return self._life.over
+
     def _close(self) -> None:
-        self._closed = True
+        self._life.over = True
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"

@@ -11,6 +11,7 @@ import time
 from types import BuiltinFunctionType
 
 from . import _sleep
+from ._errors import ConfigError
 from ._gevent import cooperative
 from ._hooks import check_sleep, default_asleep, default_sleep
 from ._native import PENDING
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     from ._hooks import Sleep
     from ._native import HttpCall, Passing
+
+
+class OutOfTime(Exception):
+    """What a caller's function gave took longer than the deadline allows."""
 
 
 class Blocking:
@@ -50,8 +55,16 @@ class Blocking:
         """Wait at the gates for whatever is not known to come; whether they were passed."""
         return cooperative(passing.go, passing.give_up)()
 
-    async def finished(self, given: Any) -> Any:
-        """What a caller's function gave."""
+    async def finished(self, what: str, given: Any, left: float | None = None) -> Any:
+        """What a caller's function gave, which this front cannot await.
+
+        Raises:
+            ConfigError: it must be awaited.
+        """
+        if hasattr(given, "__await__"):
+            if hasattr(given, "close"):
+                given.close()  # or Python would warn of it later, far from here
+            raise ConfigError(what, "something to await", "a plain callable (a coroutine function needs AsyncClient)")
         return given
 
 
@@ -84,5 +97,19 @@ class Awaiting(Blocking):
         waiting = passing.ago()
         return True if waiting is None else await waiting
 
-    async def finished(self, given: Any) -> Any:
-        return await given if hasattr(given, "__await__") else given
+    async def finished(self, what: str, given: Any, left: float | None = None) -> Any:
+        """The same, awaited for ``left`` seconds at most.
+
+        Raises:
+            OutOfTime: it took longer.
+        """
+        if not hasattr(given, "__await__"):
+            return given
+        timer = sys.modules["asyncio"].timeout(left)
+        try:
+            async with timer:
+                return await given
+        except TimeoutError:
+            if timer.expired():
+                raise OutOfTime from None
+            raise

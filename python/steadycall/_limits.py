@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._native import Limit
+from ._native import Limit, count, seconds
 from ._record import frozen
 
 TYPE_CHECKING = False
@@ -145,6 +145,8 @@ class CircuitBreaker:
     ) -> None:
         if failure_threshold is None and failure_ratio is None:
             failure_threshold = 5
+        seconds("window", window)
+        count("minimum_calls", minimum_calls)
         ratio = None if failure_ratio is None else (failure_ratio, minimum_calls, window)
         checked = Limit.breaker(failure_threshold, ratio, recovery_timeout, half_open_probes, slow_call)
         self.__dict__.update(

@@ -99,7 +99,7 @@ def retry(policy: Any = None, /, **options: Any) -> Any:  # noqa: F811 - what is
 def bind(policy: Policy | BoundPolicy | None, options: Any) -> BoundPolicy:
     """A policy with its hooks, some of both replaced by ``options``."""
     if policy is not None and not isinstance(policy, (Policy, BoundPolicy)):
-        raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, or None")
+        raise ConfigError("policy", repr(policy), "a Policy, what Policy.bind gave, a client (for transports), or None")
     hooks = {} if not isinstance(policy, BoundPolicy) else policy.hooks()
     plain = policy.policy if isinstance(policy, BoundPolicy) else policy or Policy()
     changes = {name: value for name, value in options.items() if name not in HOOKS}

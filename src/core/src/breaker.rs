@@ -118,6 +118,8 @@ pub fn verdict(failure: Option<&Failure>, cut_short: bool) -> Verdict {
         _ if client_error => Verdict::Neutral,
         ServerTimeout | WriteTimeout | ReadTimeout | AttemptTimeout | TimedOut | ConnectionLost | NotHttp
         | BodyCorrupt | Truncated | EmptyBody => Verdict::Failure,
+        // Some say so inside of a 200.
+        ServerError | UpstreamFailed => Verdict::Failure,
         // Told or made not to retry, it is a sick server all the same.
         ToldNotToRetry | StatusNotListed if server_error => Verdict::Failure,
         _ if server_error && failure.kind == Kind::Call => Verdict::Failure,

@@ -263,6 +263,11 @@ impl Call {
         matches!(self.state, State::Failed(_))
     }
 
+    /// Told, by who keeps the time of what comes before an attempt, that the deadline cut it.
+    pub fn expire(&mut self) {
+        self.state = State::Over(End::GaveUp(StopReason::Deadline(Stage::BeforeAttempt)));
+    }
+
     /// Told that the caller sees the last failure otherwise.
     pub fn reconsider(&mut self, failure: Failure) {
         if matches!(self.state, State::Failed(_)) {

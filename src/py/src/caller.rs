@@ -18,7 +18,7 @@ use crate::gates::Gates;
 use crate::hooks::{Clock, Draws};
 use crate::http_call::{HttpCall, Steps};
 use crate::membership::Client;
-use crate::options::{Asked, Options};
+use crate::options::{self, Asked, Options};
 use crate::policy::CheckedPolicy;
 use crate::python::{self, name};
 use crate::telling::Telling;
@@ -76,13 +76,19 @@ impl Caller {
         })
     }
 
+    /// Whether calls to a URL can go the way the settings say.
+    fn check(&self, url: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = url.py();
+        options::route(&*options::target(url)?, self.proxy.bind(py), self.ca_bundle.bind(py)).map(drop)
+    }
+
     /// A call. `payload` is `(value,)`, or `None` to send no body; `lends_sleep` says that the front's sleep is one of
     /// the caller's, which then does all the waiting whose end is known.
     #[allow(clippy::too_many_arguments)] // passed on in order
     fn begin(
         &self,
         py: Python<'_>,
-        method: &str,
+        method: &Bound<'_, PyAny>,
         url: &Bound<'_, PyAny>,
         payload: Option<(Bound<'_, PyAny>,)>,
         deadline: &Bound<'_, PyAny>,
@@ -108,7 +114,8 @@ impl Caller {
         let partition = convert::optional_text("partition", partition, "a str, or None")?.unwrap_or_default();
         let limits =
             Limits { timeouts: self.timeouts, attempt: None, max_response_bytes: self.max_response_bytes };
-        let bad = || convert::config_error(py, "method", &format!("{method:?}"), "an HTTP method");
+        let bad = || convert::config_error(py, "method", &convert::shown(method), "an HTTP method");
+        let method: String = method.extract().map_err(|_| bad())?;
         let payload = payload.as_ref().map(|(payload,)| payload);
         let options = errors::guarded(py, "reading the arguments", || {
             Options::of_client(Asked {

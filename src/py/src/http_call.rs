@@ -197,7 +197,7 @@ impl HttpCall {
                     work.waiting = Some((wait, now));
                     return Ok(Some(wait));
                 }
-                if client.pass.is_some() || work.rerouting {
+                if client.pass.is_some() || work.rerouting.is_some() {
                     return Ok(None);
                 }
             }
@@ -265,6 +265,34 @@ impl HttpCall {
         self.with(py, |work| work.reject(py, failure, PyErr::from_value(error.clone())))
     }
 
+    /// Seconds left of the deadline; `None` when there is none.
+    #[getter]
+    fn remaining(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.with(py, |work| {
+            Ok(work.call.deadline().left(work.clock.now(py)?).map(|left| left.as_secs_f64()))
+        })
+    }
+
+    /// Told that the deadline cut what comes before an attempt. Raises what the call ends with.
+    fn expire(&self, py: Python<'_>) -> PyResult<()> {
+        let _inside = Inside::enter(py);
+        self.with(py, |work| {
+            work.call.expire();
+            let (stop, now) = (StopReason::Deadline(Stage::BeforeAttempt), work.clock.now(py)?);
+            self.end(py, work, stop, now)
+        })
+    }
+
+    /// Told that there is no other route after all. Raises what the call ends with.
+    fn stay(&self, py: Python<'_>) -> PyResult<()> {
+        let _inside = Inside::enter(py);
+        self.routes.store(0, Ordering::Relaxed);
+        self.with(py, |work| {
+            let (stop, now) = (work.rerouting.take(), work.clock.now(py)?);
+            stop.map_or(Ok(()), |stop| self.end(py, work, stop, now))
+        })
+    }
+
     /// Whether the last attempt failed and nothing was decided about it yet.
     #[getter]
     fn failed(&self, py: Python<'_>) -> PyResult<bool> {
@@ -310,7 +338,7 @@ impl HttpCall {
     /// Whether this route gave up and the next one is wanted.
     #[getter]
     fn rerouting(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |work| Ok(work.rerouting))
+        self.with(py, |work| Ok(work.rerouting.is_some()))
     }
 
     /// Goes on by another call's request: its URL, headers and payload.
@@ -545,7 +573,7 @@ impl HttpCall {
     /// The end of a route: of the call too, which raises, when there is no other or no other can help.
     fn end(&self, py: Python<'_>, work: &mut Work, stop: StopReason, now: Moment) -> PyResult<()> {
         if self.routes.load(Ordering::Relaxed) > 0 && work.leads_elsewhere(stop) {
-            work.rerouting = true;
+            work.rerouting = Some(stop);
             return Ok(());
         }
         let error = work.gave_up(py, stop, now)?;

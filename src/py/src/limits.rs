@@ -57,18 +57,18 @@ impl Limit {
         requests_per_minute: &Bound<'_, PyAny>,
         tokens_per_minute: &Bound<'_, PyAny>,
         burst: &Bound<'_, PyAny>,
-        oversized: &str,
+        oversized: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = burst.py();
         let amount = |field: &'static str, given: &Bound<'_, PyAny>| match given.is_none() {
             true => Ok(None),
             false => convert::count(field, given, i64::MAX).map(Some),
         };
-        let oversized = match oversized {
-            "pass" => Oversized::Pass,
-            "refuse" => Oversized::Refuse,
-            other => {
-                let shown = format!("{other:?}");
+        let oversized = match word(oversized).as_deref() {
+            Some("pass") => Oversized::Pass,
+            Some("refuse") => Oversized::Refuse,
+            _ => {
+                let shown = convert::shown(oversized);
                 return Err(convert::config_error(py, "oversized", &shown, "\"pass\" or \"refuse\""));
             }
         };
@@ -82,13 +82,13 @@ impl Limit {
     }
 
     #[staticmethod]
-    fn ceiling(per_day: &Bound<'_, PyAny>, on_spent: &str) -> PyResult<Self> {
+    fn ceiling(per_day: &Bound<'_, PyAny>, on_spent: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = per_day.py();
-        let on_spent = match on_spent {
-            "refuse" => OnSpent::Refuse,
-            "wait" => OnSpent::Wait,
-            other => {
-                let shown = format!("{other:?}");
+        let on_spent = match word(on_spent).as_deref() {
+            Some("refuse") => OnSpent::Refuse,
+            Some("wait") => OnSpent::Wait,
+            _ => {
+                let shown = convert::shown(on_spent);
                 return Err(convert::config_error(py, "on_spent", &shown, "\"refuse\" or \"wait\""));
             }
         };
@@ -114,7 +114,7 @@ impl Limit {
                 CircuitBreaker::after(threshold, recovery, probes, slow)
             }
             (None, Some((ratio, calls, window))) => {
-                let ratio = convert::number("failure_ratio", &ratio, "a share above 0 and up to 1")?;
+                let ratio = share("failure_ratio", &ratio)?;
                 let calls = convert::count("minimum_calls", &calls, u32::MAX.into())?;
                 let window = convert::seconds("window", &window)?;
                 CircuitBreaker::at_ratio((ratio, calls, window), recovery, probes, slow)
@@ -134,8 +134,8 @@ impl Limit {
         window: &Bound<'_, PyAny>,
         burst: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let ratio = convert::number("ratio", ratio, "a share from 0 to 1")?;
-        let floor = convert::number("floor_per_second", floor_per_second, "a finite number, 0 or more")?;
+        let ratio = share("ratio", ratio)?;
+        let floor = share("floor_per_second", floor_per_second)?;
         let window_seconds = convert::seconds("window", window)?;
         let whole = convert::whole("burst", burst, "a whole number of at least 0")?;
         let many = u32::try_from(whole).map_err(|_| {
@@ -144,6 +144,17 @@ impl Limit {
         })?;
         checked(window.py(), RetryBudget::new(ratio, floor, window_seconds, many), Checked::Retries)
     }
+}
+
+/// A plain number; a time is none.
+fn share(field: &str, given: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let refuse =
+        || convert::config_error(given.py(), field, &convert::shown(given), "a finite number, 0 or more");
+    convert::plain_number(given).ok_or_else(refuse)
+}
+
+fn word(given: &Bound<'_, PyAny>) -> Option<String> {
+    given.extract().ok()
 }
 
 fn checked<T>(

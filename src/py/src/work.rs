@@ -39,8 +39,8 @@ pub struct Work {
     pub waiting: Option<(f64, Moment)>,
     /// The gates of its client.
     pub client: Option<Client>,
-    /// Whether its route gave up, and the next one is wanted.
-    pub rerouting: bool,
+    /// Why its route gave up, where the next one is wanted.
+    pub rerouting: Option<StopReason>,
     good: Option<Good>,
     /// Answers that failed their validation: they were paid for.
     spoilt: Vec<Py<PyAny>>,
@@ -66,7 +66,7 @@ impl Work {
             last: None,
             waiting: None,
             client: None,
-            rerouting: false,
+            rerouting: None,
             good: None,
             spoilt: Vec::new(),
         }
@@ -337,7 +337,7 @@ impl Work {
         if let (Some(client), Some(other)) = (&mut self.client, other) {
             client.model = other.model;
         }
-        self.rerouting = false;
+        self.rerouting = None;
         self.call.reroute();
     }
 }
