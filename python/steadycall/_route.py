@@ -26,8 +26,8 @@ class Route:
 
     Args:
         base_url: http or https, without credentials.
-        headers: sent on this route, its key above all; a mapping, pairs, or a callable that gives them. The client's
-            own headers go along only where host, port and scheme are the client's own.
+        headers: sent on this route, its key above all; a mapping, pairs, or a callable that gives them. Without any, a
+            route to the client's own origin sends the client's; one to elsewhere sends none of them.
         transform: takes the payload and gives the one for this route; ``None`` sends it as it is. It must not change
             what it is given.
         path: taken in place of the call's own path.
