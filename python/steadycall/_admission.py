@@ -35,7 +35,7 @@ class Admission:
         self._told_time = told_time
         self._max_wait = max_wait
         self._draw = draw
-        self._on_event = on_event
+        self.on_event = on_event
 
     async def admit(
         self,
@@ -47,8 +47,13 @@ class Admission:
         *,
         partition: str = "",
         tokens: int | None = None,
+        tell: Callable[..., Any] | None = None,
     ) -> Passing | None:
-        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it."""
+        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it.
+
+        ``tell`` is told that it waits, and that it waits no more.
+        """
+        since: float | None = None
         lends_sleep = self._told_time or self._front.lends_sleep
         left = run.deadline_left
         unit = unit_around(run.around)
@@ -58,6 +63,9 @@ class Admission:
         passing = self.gates.approach(host, path, headers, body, partition, tokens, left, self._max_wait, lends_sleep)
         try:
             while (wait := passing.look()) is not None:
+                if tell is not None and since is None:
+                    since = run.elapsed
+                    tell(name="waiting", number=run.number, wait=wait if wait >= 0 else None)
                 if wait >= 0:
                     await self._front.pause(passing, wait)
                 elif await self._front.enter(passing):
@@ -78,6 +86,8 @@ class Admission:
             run.barred("request_budget", "the unit of work around it lets no request begin any more", None)
             return None
         run.admitted()
+        if tell is not None and since is not None:
+            tell(name="admitted", number=run.number, wait=run.elapsed - since)
         return passing
 
     def record(
@@ -92,4 +102,4 @@ class Admission:
     ) -> None:
         """Told what came of an attempt, once it is over."""
         for key, state in passing.record(failure, cut_short, used, headers, url, self._draw):
-            _watch.circuit(key, state, self._on_event)
+            _watch.circuit(key, state, self.on_event)

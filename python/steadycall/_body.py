@@ -108,7 +108,15 @@ class Body:
         reader = self._reader
         if reader is None or reader.is_over or not piece:
             return
+        started = reader.has_started
         reader.feed(piece)
+        if not started:
+            self._tell_start(reader)
+
+    def _tell_start(self, reader: Events) -> None:
+        run = self.delivery.engine
+        if run is not None and reader.has_started:
+            self.delivery.tell(name="first_delta", number=run.number)
 
     def _look(self) -> None:
         """Tell of an error among the events at once; what is said of it to the client is in the bytes."""
@@ -120,7 +128,10 @@ class Body:
         reader = self._reader
         if reader is None or reader.is_over:
             return None
+        started = reader.has_started
         reader.end()
+        if not started:
+            self._tell_start(reader)
         if reader.failure is None:
             return None
         return Lost(reader.failure, reason="truncated", detail="the stream ended before its end")

@@ -23,7 +23,7 @@ from ._family import ERRORS, LOST, family_of
 from ._finding import changed
 from ._found import REQUEST_IDS, Bad, Good, says_json, usage_of
 from ._kinds import StopReason
-from ._native import Run, StreamOpening, gives_away, judge
+from ._native import Run, StreamOpening, gives_away, judge, model_of
 from ._records import Failure
 from ._scope import HERE
 
@@ -63,6 +63,8 @@ class Delivery:
         self.final: Any = None
         """The error of ours that ended it, if one did."""
         self.engine: Run | None = None
+        self._on_event = None if admission is None else admission.on_event
+        self._model = ""
 
     async def run(self, body: bytes) -> tuple[Any, Good | None]:
         """Send it until it is answered or the policy gives up: the response, or an answer whose body is still coming,
@@ -75,6 +77,8 @@ class Delivery:
         gates = None if self.admission is None else self.admission.gates
         run = self.engine = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True, gates)
         self.body = body
+        if self._on_event is not None:
+            self._model = model_of(self.request.url.path, body)
         found: Good | Bad | None = None
         try:
             if gates is not None:
@@ -82,6 +86,7 @@ class Delivery:
             while run.begin():
                 if self.admission is not None and not await self.admit(run, body):
                     return self.gave_up(run, found, outer)
+                self.tell(name="attempt_started", number=run.number)
                 limit, left = run.timeout, run.deadline_left
                 # Read one after the other on a clock that goes on, so that what is left is the smaller.
                 self.cut_by_deadline = left is not None and limit is not None and left <= limit
@@ -107,9 +112,11 @@ class Delivery:
                     fully_sent=found.lost is not None and found.lost.fully_sent,
                     replays=getattr(found.answer or found.lost, "replays", 0),
                 )
+                self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
                 if wait is None:
                     return self.gave_up(run, found, outer)
                 _watch.retried(run.attempts[-1], self.host, judged.reason, self.bound._on_retry)
+                self.tell(name="waiting", number=run.number + 1, wait=wait)
                 await self.carrier.pause(self.bound, run, wait)
             return self.gave_up(run, found, outer)
         except BaseException:
@@ -125,7 +132,8 @@ class Delivery:
         assert self.admission is not None
         url = self.request.url
         host = url.netloc.decode("ascii")
-        self.passing = await self.admission.admit(run, host, url.path, self.request.headers.raw, body)
+        tell = None if self._on_event is None else self.tell
+        self.passing = await self.admission.admit(run, host, url.path, self.request.headers.raw, body, tell=tell)
         return self.passing is not None
 
     def told(self, judged: Failure | None, found: Good | Bad, used: Usage | None = None) -> Passing | None:
@@ -149,6 +157,11 @@ class Delivery:
         passing, self.passing = self.passing, None
         if passing is not None:
             passing.give_up()
+
+    def tell(self, **fields: Any) -> None:
+        """Tell ``on_event`` of the client."""
+        if self._on_event is not None:
+            _watch.event(self._on_event, self.request.url.netloc.decode("ascii"), self._model, **fields)
 
     # One attempt
 
@@ -275,8 +288,15 @@ class Delivery:
     def told_answered(self, run: Run, found: Good, received: int) -> bool:
         """Told of an answer, and whether it came in time."""
         answer = found.answer
-        known = self.request_id(answer) if self.bound._on_end is not None else None
-        return run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays)
+        known = self.request_id(answer) if self.is_watched else None
+        in_time = run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays)
+        self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+        return in_time
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody is told how it ends."""
+        return self.bound._on_end is not None or self._on_event is not None
 
     def settle(
         self,
@@ -306,6 +326,8 @@ class Delivery:
             return
         final = changed(self.tellable(judged), retryable=False)
         run.failed(final, request_id=self.request_id(answer), received=received, replays=answer.replays)
+        self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+        self.tell(name="gave_up", stop_reason=stop)
         _watch.settled(run, usage, stop, self.bound._on_end)
 
     def given(self, found: Good) -> tuple[Any, Good | None]:
@@ -323,6 +345,7 @@ class Delivery:
             Exception: there is none, or the deadline is why no further attempt was made.
         """
         stop = run.stop_reason
+        self.tell(name="gave_up", stop_reason=stop)
         _watch.settled(run, None, stop, self.bound._on_end)
         if isinstance(found, Good):
             found = None

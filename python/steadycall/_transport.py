@@ -107,7 +107,8 @@ class Transport(_Base):
 
     Args:
         policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy. A ``Client`` or ``AsyncClient``
-            puts the requests behind its gates too: its limits, its breaker, its budgets.
+            puts the requests behind its gates too: its limits, its breaker, its budgets; its observers are told of
+            them. Its ``fallback``, ``headers``, timeouts and ``proxy`` are for its own calls alone.
         inner: a transport of httpx that carries the requests; ``None`` is the connections of this package.
         hold_preamble: whether the opening of a stream is held back, up to 64 KiB, until its first content, so that a
             failure before it can be tried again.

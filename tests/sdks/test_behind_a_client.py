@@ -321,3 +321,27 @@ def test_the_end_of_one_choice_is_not_that_of_two(name):
         with pytest.raises(openai.APIConnectionError) as cut:
             sdk.read(n=2)
         assert isinstance(cut.value.__cause__, steadycall.ReadError)
+
+
+# Who watches
+
+
+def test_every_step_of_an_sdks_request_is_told(name, maker, clock):
+    known, stream = MAKERS[maker]
+    seen = []
+    with FakeServer(known.server_error(), stream("Hi"), known.bad_request()) as server:
+        rate = RateLimit(requests_per_minute=600, burst=1)
+        sdk = Sdk(name, server, maker, rate=rate, on_event=seen.append, sleep=clock.sleep, clock=clock, rng=1)
+        sdk.read()
+        with pytest.raises(maker.BadRequestError):
+            sdk.ask()
+    first, second = ["attempt_started", "attempt_ended"], ["attempt_started", "first_delta", "attempt_ended"]
+    waited = ["waiting", "admitted"]
+    names = [event.name for event in seen]
+    assert names[:3] == [*first, "waiting"]
+    assert names[-5:] == [*waited, *first, "gave_up"]
+    assert [name for name in names[3:-5] if name not in waited] == second
+    assert {(event.host, event.model) for event in seen} == {(server.url.removeprefix("http://"), "m")}
+    assert [event.number for event in seen if event.name == "attempt_started"] == [1, 2, 1]
+    assert seen[-1].stop_reason == "not_retryable"
+    assert [event.attempt.status for event in seen if event.name == "attempt_ended"] == [500, 200, 400]
