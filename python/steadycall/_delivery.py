@@ -112,7 +112,7 @@ class Delivery:
                     fully_sent=found.lost is not None and found.lost.fully_sent,
                     replays=getattr(found.answer or found.lost, "replays", 0),
                 )
-                self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+                self.tell_ended(run)
                 if wait is None:
                     return self.gave_up(run, found, outer)
                 _watch.retried(run.attempts[-1], self.host, judged.reason, self.bound._on_retry)
@@ -162,6 +162,11 @@ class Delivery:
         """Tell ``on_event`` of the client."""
         if self._on_event is not None:
             _watch.event(self._on_event, self.request.url.netloc.decode("ascii"), self._model, **fields)
+
+    def tell_ended(self, run: Run) -> None:
+        """Tell it of an attempt that is over."""
+        if self._on_event is not None:
+            self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
 
     # One attempt
 
@@ -288,15 +293,11 @@ class Delivery:
     def told_answered(self, run: Run, found: Good, received: int) -> bool:
         """Told of an answer, and whether it came in time."""
         answer = found.answer
-        known = self.request_id(answer) if self.is_watched else None
+        is_watched = self.bound._on_end is not None or self._on_event is not None
+        known = self.request_id(answer) if is_watched else None
         in_time = run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays)
-        self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+        self.tell_ended(run)
         return in_time
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether anybody is told how it ends."""
-        return self.bound._on_end is not None or self._on_event is not None
 
     def settle(
         self,
@@ -326,7 +327,7 @@ class Delivery:
             return
         final = changed(self.tellable(judged), retryable=False)
         run.failed(final, request_id=self.request_id(answer), received=received, replays=answer.replays)
-        self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
+        self.tell_ended(run)
         self.tell(name="gave_up", stop_reason=stop)
         _watch.settled(run, usage, stop, self.bound._on_end)
 
