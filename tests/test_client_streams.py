@@ -143,6 +143,17 @@ def test_a_reader_who_leaves_frees_the_slot():
         server.wait_for(lambda s: s.aborted == 1)
 
 
+def test_tokens_told_by_the_way_do_not_settle_a_stream_that_was_left(clock):
+    began = 'data: {"type": "message_start", "message": {"usage": {"input_tokens": 1, "output_tokens": 1}}}\n\n'
+    part = 'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}\n\n'
+    with FakeServer(WHOLE.replace(body=began + part * 500, drip=(300, 0.02))) as server:
+        client = Client(server.url, rate=RateLimit(tokens_per_minute=120), sleep=clock.sleep, clock=clock)
+        for _ in range(2):
+            with client.stream(PATH, PAYLOAD, tokens=100) as events:
+                next(iter(events))
+    assert clock.sleeps == pytest.approx([40.0])
+
+
 def test_observers_are_told_of_the_first_delta(reading):
     seen, ends = [], []
     with FakeServer(WHOLE) as server:

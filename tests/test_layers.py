@@ -69,6 +69,7 @@ PYTHON_ORDER = [
     "_admission",
     "_found",
     "_delivery",
+    "_body",
     "_stream_attempt",
     "_streaming",
     "_stream",

@@ -11,7 +11,7 @@ import steadycall
 from steadycall import AsyncClient, CircuitBreaker, Client, ConcurrencyLimit, Policy, RateLimit, StreamInterrupted
 from steadycall._native import Exchange
 from steadycall._stream import AsyncStream, Stream, StreamTimeout
-from steadycall.testing import Answer, FakeServer
+from steadycall.testing import Answer, FakeClock, FakeServer
 
 SSE = {"content-type": "text/event-stream"}
 HI = 'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
@@ -142,18 +142,16 @@ def test_interruptions_open_a_circuit_and_an_open_one_lets_no_stream_through(fro
         assert found.value.retry_after is not None
 
 
-def test_a_stream_that_is_closed_by_who_reads_it_says_nothing_of_the_circuit(front: Front) -> None:
-    with FakeServer(BROKEN, BROKEN, ENDLESS, BROKEN) as server:
-        client = front.client(server, breaker=CircuitBreaker(failure_threshold=3))
-        for most in (9, 9, 1):
-            try:
-                front.read(client, server, most)
-            except StreamInterrupted:
-                pass
-        assert "open" not in client.circuits.values()
+def test_a_stream_that_is_closed_by_who_reads_it_is_a_success_for_the_circuit(front: Front) -> None:
+    clock = FakeClock()
+    with FakeServer(BROKEN, ENDLESS) as server:
+        client = front.client(server, breaker=CircuitBreaker(failure_threshold=1), clock=clock)
         with pytest.raises(StreamInterrupted):
             front.read(client, server)
         assert "open" in client.circuits.values()
+        clock.advance(31)
+        front.read(client, server, 1)
+        assert set(client.circuits.values()) == {"closed"}
 
 
 def test_the_tokens_of_a_stream_settle_what_was_reserved(front: Front) -> None:

@@ -46,7 +46,7 @@ class Admission:
         self._told_time = told_time
         self._max_wait = max_wait
         self._draw = draw
-        self._on_event = on_event
+        self.on_event = on_event
         self._life = life or Life()
 
     async def admit(
@@ -59,10 +59,18 @@ class Admission:
         *,
         partition: str = "",
         tokens: int | None = None,
+        tell: Callable[..., Any] | None = None,
     ) -> Passing | None:
-        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it."""
+        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it.
+
+        ``tell`` is told that it waits, and that it waits no more.
+
+        Raises:
+            Closed: the client was closed.
+        """
         if self._life.over:
             raise Closed("this client was closed; make another one")
+        since: float | None = None
         lends_sleep = self._told_time or self._front.lends_sleep
         left = run.deadline_left
         unit = unit_around(run.around)
@@ -72,6 +80,9 @@ class Admission:
         passing = self.gates.approach(host, path, headers, body, partition, tokens, left, self._max_wait, lends_sleep)
         try:
             while (wait := passing.look()) is not None:
+                if tell is not None and since is None:
+                    since = run.elapsed
+                    tell(name="waiting", number=run.number, wait=wait if wait >= 0 else None)
                 if wait >= 0:
                     await self._front.pause(passing, wait)
                 elif await self._front.enter(passing):
@@ -92,6 +103,8 @@ class Admission:
             run.barred("request_budget", "the unit of work around it lets no request begin any more", None)
             return None
         run.admitted()
+        if tell is not None and since is not None:
+            tell(name="admitted", number=run.number, wait=run.elapsed - since)
         return passing
 
     def record(
@@ -106,4 +119,4 @@ class Admission:
     ) -> None:
         """Told what came of an attempt, once it is over."""
         for key, state in passing.record(failure, cut_short, used, headers, url, self._draw):
-            _watch.circuit(key, state, self._on_event)
+            _watch.circuit(key, state, self.on_event)

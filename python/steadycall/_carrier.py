@@ -108,8 +108,8 @@ class Pool:
     async def _open(self, exchange: Exchange, limit: float | None) -> Any:
         return cooperative(exchange.open, exchange.close)(limit)
 
-    async def _read(self, exchange: Exchange, least: int) -> bytes:
-        return cooperative(exchange.read, exchange.close)(least)
+    async def _read(self, exchange: Exchange, least: int, silence: float | None = None) -> bytes:
+        return cooperative(exchange.read, exchange.close)(least, silence)
 
     async def pause(self, bound: BoundPolicy, run: Any, wait: float) -> None:
         """Wait before the next attempt."""
@@ -128,8 +128,8 @@ class AsyncPool(Pool):
     async def _open(self, exchange: Exchange, limit: float | None) -> Any:
         return await exchange.aopen(limit)
 
-    async def _read(self, exchange: Exchange, least: int) -> bytes:
-        return b"" if exchange.is_over else await exchange.aread(least)
+    async def _read(self, exchange: Exchange, least: int, silence: float | None = None) -> bytes:
+        return b"" if exchange.is_over else await exchange.aread(least, silence)
 
     async def pause(self, bound: BoundPolicy, run: Any, wait: float) -> None:
         await bound.apause(run, wait)
@@ -161,6 +161,13 @@ class Answer:
         except BaseException:
             self._exchange.close()
             raise
+
+    async def read_within(self, seconds: float) -> bytes:
+        """The next bytes, where they come so soon; empty at the end, and when they do not."""
+        try:
+            return b"" if self._exchange.is_over else await self._read(self._exchange, 1, seconds)
+        except Fault:
+            return b""
 
     async def close(self) -> None:
         """Give it up; its connection is closed unless it was read to its end."""
@@ -282,6 +289,10 @@ class InnerAnswer:
         except Exception as error:
             raise lost_inner(error, outside, b"".join(pieces)) from None
         return b"".join(pieces)
+
+    async def read_within(self, seconds: float) -> bytes:
+        """Nothing: only the request's own timeouts would end the wait."""
+        return b""
 
     async def close(self) -> None:
         """Give it up."""

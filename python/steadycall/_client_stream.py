@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from . import _watch
 from ._errors import Closed
+from ._found import choices_of
 from ._native import Exchange, _dumps, gives_away, header_pairs, model_of
 from ._stream import StreamTimeout
 from ._time import Deadline
@@ -63,15 +64,6 @@ def open_stream(
         tell=asked.tell,
         others=others,
     )
-
-
-def choices_of(payload: Any) -> int:
-    """How many answers a request asks for, so that the end of one is not taken for the end of all."""
-    if not isinstance(payload, dict):
-        return 1
-    config = payload.get("generationConfig")
-    asked = payload.get("n") or (config.get("candidateCount") if isinstance(config, dict) else None)
-    return asked if isinstance(asked, int) and asked > 0 else 1
 
 
 class _Asked:

@@ -23,7 +23,7 @@ from ._family import ERRORS, LOST, family_of
 from ._finding import changed
 from ._found import REQUEST_IDS, Bad, Good, says_json, usage_of
 from ._kinds import StopReason
-from ._native import Run, StreamOpening, failure, gives_away, judge
+from ._native import Run, StreamOpening, gives_away, judge, model_of
 from ._records import Failure
 from ._scope import HERE
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ._family import Family
     from ._native import Passing
     from ._operation import BoundPolicy
+
+    Usage = dict[str, int]
 
 
 class Delivery:
@@ -53,22 +55,30 @@ class Delivery:
         self.family: Family = family_of(request)
         self.host = request.url.host
         self.url = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}{request.url.path}"
+        self.body = b""
         self.hold = hold
         self.statuses = None if bound.policy.retry_status is None else set(bound.policy.retry_status)
         self.cut_by_deadline = False
         """Whether the attempt under way ends where the deadline does, and not by an attempt timeout before it."""
         self.final: Any = None
         """The error of ours that ended it, if one did."""
+        self.engine: Run | None = None
+        self._on_event = None if admission is None else admission.on_event
+        self._model = ""
 
-    async def run(self, body: bytes) -> tuple[Any, Body | None]:
-        """Send it until it is answered or the policy gives up: the response, or the body of one that is still coming.
+    async def run(self, body: bytes) -> tuple[Any, Good | None]:
+        """Send it until it is answered or the policy gives up: the response, or an answer whose body is still coming,
+        the end of which ``settle`` is told.
 
         Raises:
             Exception: of the request's family and ours: no answer came, or no time or request was left.
         """
         outer = HERE.get()
         gates = None if self.admission is None else self.admission.gates
-        run = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True, gates)
+        run = self.engine = Run(self.bound.policy._checked, outer, self.bound._now, self.bound._draw, True, gates)
+        self.body = body
+        if self._on_event is not None:
+            self._model = model_of(self.request.url.path, body)
         found: Good | Bad | None = None
         try:
             if gates is not None:
@@ -76,6 +86,7 @@ class Delivery:
             while run.begin():
                 if self.admission is not None and not await self.admit(run, body):
                     return self.gave_up(run, found, outer)
+                self.tell(name="attempt_started", number=run.number)
                 limit, left = run.timeout, run.deadline_left
                 # Read one after the other on a clock that goes on, so that what is left is the smaller.
                 self.cut_by_deadline = left is not None and limit is not None and left <= limit
@@ -101,9 +112,11 @@ class Delivery:
                     fully_sent=found.lost is not None and found.lost.fully_sent,
                     replays=getattr(found.answer or found.lost, "replays", 0),
                 )
+                self.tell_ended(run)
                 if wait is None:
                     return self.gave_up(run, found, outer)
                 _watch.retried(run.attempts[-1], self.host, judged.reason, self.bound._on_retry)
+                self.tell(name="waiting", number=run.number + 1, wait=wait)
                 await self.carrier.pause(self.bound, run, wait)
             return self.gave_up(run, found, outer)
         except BaseException:
@@ -119,14 +132,16 @@ class Delivery:
         assert self.admission is not None
         url = self.request.url
         host = url.netloc.decode("ascii")
-        self.passing = await self.admission.admit(run, host, url.path, self.request.headers.raw, body)
+        tell = None if self._on_event is None else self.tell
+        self.passing = await self.admission.admit(run, host, url.path, self.request.headers.raw, body, tell=tell)
         return self.passing is not None
 
-    def told(self, judged: Failure | None, found: Good | Bad) -> Passing | None:
-        """Tell the gates what came of the attempt."""
+    def told(self, judged: Failure | None, found: Good | Bad, used: Usage | None = None) -> Passing | None:
+        """Tell the gates what came of the attempt, which used so many tokens where its answer does not say it."""
         passing, self.passing = self.passing, None
         if passing is not None and self.admission is not None:
-            used = usage_of(found) if isinstance(found, Good) and self.admission.gates.counts_tokens else None
+            if isinstance(found, Good) and found.whole and self.admission.gates.counts_tokens:
+                used = usage_of(found)
             self.admission.record(
                 passing,
                 judged,
@@ -142,6 +157,16 @@ class Delivery:
         passing, self.passing = self.passing, None
         if passing is not None:
             passing.give_up()
+
+    def tell(self, **fields: Any) -> None:
+        """Tell ``on_event`` of the client."""
+        if self._on_event is not None:
+            _watch.event(self._on_event, self.request.url.netloc.decode("ascii"), self._model, **fields)
+
+    def tell_ended(self, run: Run) -> None:
+        """Tell it of an attempt that is over."""
+        if self._on_event is not None:
+            self.tell(name="attempt_ended", number=run.number, attempt=run.attempts[-1])
 
     # One attempt
 
@@ -185,8 +210,10 @@ class Delivery:
                 return Bad(found[0], answer=answer, body=content, shown=found[1])
             return Good(answer, [content], whole=True)
         opening = StreamOpening.of(answer.status, answer.headers, self.url, time.time(), self.statuses)
-        if opening is None or not self.hold or self.request.method == "GET":
+        if opening is None or self.request.method == "GET":
             return Good(answer, [], whole=False)
+        if not self.hold:
+            return Good(answer, [], whole=False, has_events=True)
         return await self.open_stream(answer, opening)
 
     async def open_stream(self, answer: Answer, opening: StreamOpening) -> Good | Bad:
@@ -197,7 +224,7 @@ class Delivery:
             found = opening.feed(piece) if piece else opening.end()
             held.append(piece)
             if found is True:
-                return Good(answer, held, whole=False)
+                return Good(answer, held, whole=False, has_events=True)
             if found is None:
                 continue
             judged, shown = found
@@ -210,8 +237,7 @@ class Delivery:
 
     def asked(self, found: Bad) -> Failure:
         """The failure, without what it must not tell, and after ``retry_if`` had its say."""
-        if found.judged.provider_code is not None and self.is_secret(found.judged.provider_code):
-            found.judged = changed(found.judged, provider_code=None)
+        found.judged = self.tellable(found.judged)
         retry_if = self.bound.policy.retry_if
         if retry_if is None:
             return found.judged
@@ -243,6 +269,11 @@ class Delivery:
         told = next((found[name].decode("latin-1")[:200] for name in REQUEST_IDS if name in found), None)
         return None if told is None or self.is_secret(told) else told
 
+    def tellable(self, judged: Failure) -> Failure:
+        """The failure, without what it must not tell."""
+        secret = judged.provider_code is not None and self.is_secret(judged.provider_code)
+        return changed(judged, provider_code=None) if secret else judged
+
     def is_secret(self, text: str) -> bool:
         """Whether a text of the server's gives a credential of the request away."""
         return gives_away(text, self.request.headers.raw, str(self.request.url))
@@ -251,20 +282,60 @@ class Delivery:
 
     def answered(self, run: Run, found: Good) -> bool:
         """Whether the answer came in time."""
-        answer = found.answer
-        received = sum(map(len, found.held))
-        known = self.request_id(answer) if self.bound._on_end is not None else None
-        if not run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays):
+        if not found.whole and run.deadline_left != 0.0:
+            return True  # what there is to tell of it is told at its end
+        if not self.told_answered(run, found, sum(map(len, found.held))):
             return False
         on_end = self.bound._on_end
         _watch.settled(run, usage_of(found) if on_end is not None else None, None, on_end)
         return True
 
-    def given(self, found: Good) -> tuple[Any, Body | None]:
-        """The response, or its body where that is still coming."""
+    def told_answered(self, run: Run, found: Good, received: int) -> bool:
+        """Told of an answer, and whether it came in time."""
+        answer = found.answer
+        is_watched = self.bound._on_end is not None or self._on_event is not None
+        known = self.request_id(answer) if is_watched else None
+        in_time = run.answered(status=answer.status, request_id=known, received=received, replays=answer.replays)
+        self.tell_ended(run)
+        return in_time
+
+    def settle(
+        self,
+        found: Good,
+        judged: Failure | None,
+        *,
+        received: int,
+        usage: Usage | None = None,
+        used: Usage | None = None,
+        stop: StopReason = StopReason.STREAM_STARTED,
+        has_content: bool = True,
+    ) -> None:
+        """Told how an answer ended whose body was given out as it came: in good order, or by a failure.
+
+        ``usage`` is what it told of its tokens, ``used`` the same if that is all of them. Without content a good end
+        says nothing to the gates.
+        """
+        run, answer = self.engine, found.answer
+        assert run is not None
+        if judged is not None or has_content:
+            self.told(judged, found, used)
+        else:
+            self.left()
+        if judged is None:
+            self.told_answered(run, found, received)
+            _watch.settled(run, usage, None, self.bound._on_end)
+            return
+        final = changed(self.tellable(judged), retryable=False)
+        run.failed(final, request_id=self.request_id(answer), received=received, replays=answer.replays)
+        self.tell_ended(run)
+        self.tell(name="gave_up", stop_reason=stop)
+        _watch.settled(run, usage, stop, self.bound._on_end)
+
+    def given(self, found: Good) -> tuple[Any, Good | None]:
+        """The response, or the answer itself where its body is still coming."""
         answer = found.answer
         if not found.whole:
-            return None, Body(found, self)
+            return None, found
         stream = self.family.whole(b"".join(found.held))
         return self.family.response(answer.status, answer.headers, stream, answer.version), None
 
@@ -275,6 +346,7 @@ class Delivery:
             Exception: there is none, or the deadline is why no further attempt was made.
         """
         stop = run.stop_reason
+        self.tell(name="gave_up", stop_reason=stop)
         _watch.settled(run, None, stop, self.bound._on_end)
         if isinstance(found, Good):
             found = None
@@ -326,48 +398,3 @@ REFUSED: dict[StopReason | None, type[Refused]] = {
     StopReason.QUEUE_FULL: QueueFull,
 }
 """What is raised when nothing was sent."""
-
-
-class Body:
-    """The body of an answer that is given to the client as it comes: what was held back, then the rest."""
-
-    def __init__(self, found: Good, delivery: Delivery) -> None:
-        self.found = found
-        self.delivery = delivery
-
-    def held(self) -> list[bytes]:
-        """What was read before it was given out."""
-        return [piece for piece in self.found.held if piece]
-
-    async def more(self) -> bytes:
-        """The next piece after those; empty at the end.
-
-        Raises:
-            Exception: of the family and ours, when it breaks; nothing is retried any more.
-        """
-        try:
-            piece = await self.found.answer.read()
-        except Lost as lost:
-            self.delivery.told(lost.judged, self.found)
-            if lost.error is not None:
-                raise lost.error from None
-            delivery, judged = self.delivery, lost.judged
-            cut = delivery.cut_by_deadline and judged.reason == _CUT
-            reason = "The deadline cut the answer." if cut else judged.reason
-            why = f"{delivery.host}: {reason} The answer had begun, so it is not asked for again."
-            fields = {"why": why, "failure": judged, "kind": judged.kind, "sent": "maybe"}
-            if cut:
-                fields |= {"stage": "attempt", "stop_reason": StopReason.DEADLINE}
-                raise delivery.family.error(DeadlineExceeded, "TimeoutException", delivery.request, **fields) from None
-            raise delivery.lost_error(lost, **fields) from None
-        if not piece:
-            self.delivery.told(None, self.found)
-        return piece
-
-    async def close(self) -> None:
-        """Give up what was not read."""
-        await self.found.answer.close()
-        self.delivery.left()
-
-
-_CUT = failure("attempt_timeout", "maybe").reason

@@ -7,6 +7,8 @@ from ._usage import tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._carrier import Answer, Lost
     from ._family import Pairs
     from ._records import Failure
@@ -19,10 +21,12 @@ REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"apim-reque
 class Good:
     """An answer for the client: its head, what was read of it, and the rest."""
 
-    def __init__(self, answer: Answer, held: list[bytes], *, whole: bool) -> None:
+    def __init__(self, answer: Answer, held: list[bytes], *, whole: bool, has_events: bool = False) -> None:
         self.answer = answer
         self.held = held
         self.whole = whole
+        self.has_events = has_events
+        """Whether it is a stream whose events tell how it ends."""
 
 
 class Bad:
@@ -59,3 +63,22 @@ def usage_of(found: Good) -> dict[str, int] | None:
         return tokens(_loads(b"".join(found.held)))
     except ValueError:
         return None
+
+
+def choices_of(payload: Any) -> int:
+    """How many answers a request asks for, so that the end of one is not taken for the end of all."""
+    if not isinstance(payload, dict):
+        return 1
+    config = payload.get("generationConfig")
+    asked = payload.get("n") or (config.get("candidateCount") if isinstance(config, dict) else None)
+    return asked if isinstance(asked, int) and asked > 0 else 1
+
+
+def choices_in(body: bytes) -> int:
+    """The same of a request's body, which is parsed only where it may say so."""
+    if b'"n"' not in body and b'"candidateCount"' not in body:
+        return 1
+    try:
+        return choices_of(_loads(body))
+    except ValueError:
+        return 1

@@ -34,7 +34,8 @@ def wrap(client: Client, policy: Policy | BoundPolicy | Base | None = None, **op
         client: of openai, anthropic or groq, sync or async, with their variants for other clouds; a ``Client`` of
             google-genai (both of its sides are wrapped); a ``Mistral`` of mistralai (likewise).
         policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy. A steadycall ``Client`` or
-            ``AsyncClient`` puts the SDK behind its gates.
+            ``AsyncClient`` puts the SDK behind its gates; its ``fallback``, ``headers``, timeouts and ``proxy`` are
+            for its own calls alone.
         options: as for ``Transport``.
 
     Returns:

@@ -244,7 +244,9 @@ class Streaming:
         """Tell the gates, if there are any, that the attempt is over."""
         passing, self.passing = self.passing, None
         if passing is not None and self.admission is not None:
-            used = self.usage if self.admission.gates.counts_tokens else None
+            # Of an answer that is not complete it may be the least: what was reserved for it stays.
+            complete = attempt.reader is not None and attempt.reader.is_complete
+            used = self.usage if complete and self.admission.gates.counts_tokens else None
             self.admission.record(
                 passing,
                 judged,
@@ -322,6 +324,8 @@ class Streaming:
         if self.over:
             return
         run, attempt = self.run, self.attempt
+        if attempt is not None and attempt.has_started:
+            self._told_gates(attempt, None)
         self._give_up()
         if run is not None and attempt is not None and attempt.has_started and not self._settled:
             self._told_answered(run, attempt)

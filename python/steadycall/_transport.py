@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 
+from ._body import Body
 from ._carrier import AsyncInner, AsyncPool, Inner, Pool, finish
 from ._client_base import Base
 from ._delivery import Delivery
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from ._admission import Admission
-    from ._delivery import Body
     from ._hooks import Rng, Sleep
     from ._operation import BoundPolicy
     from ._policy import Policy
@@ -87,12 +87,12 @@ class _Base:
         mark = (request.method, str(request.url), hash(body))
         self._final.check(request, mark, delivery)
         try:
-            response, rest = await delivery.run(body)
+            response, answer = await delivery.run(body)
         except Exception as error:
             if delivery.final is error:
                 self._final.note(mark, error)
             raise
-        return response, rest, delivery
+        return response, None if answer is None else Body(answer, delivery), delivery
 
 
 class Transport(_Base):
@@ -107,7 +107,8 @@ class Transport(_Base):
 
     Args:
         policy: a ``Policy``, or what its ``bind`` gave; ``None`` is the default policy. A ``Client`` or ``AsyncClient``
-            puts the requests behind its gates too: its limits, its breaker, its budgets.
+            puts the requests behind its gates too: its limits, its breaker, its budgets; its observers are told of
+            them. Its ``fallback``, ``headers``, timeouts and ``proxy`` are for its own calls alone.
         inner: a transport of httpx that carries the requests; ``None`` is the connections of this package.
         hold_preamble: whether the opening of a stream is held back, up to 64 KiB, until its first content, so that a
             failure before it can be tried again.
@@ -117,7 +118,7 @@ class Transport(_Base):
         clock: an object with ``now()`` or a callable, in seconds; ``None`` is the monotonic clock.
         rng: a seed or a ``random.Random`` for the waits.
         on_retry: told each failed attempt that is followed by another, as an ``AttemptRecord``.
-        on_end: told each request once, as a ``CallRecord``: of a stream when its first content came.
+        on_end: told each request once, as a ``CallRecord``: of a body that is given out as it comes, when that is over.
 
     Raises:
         ConfigError: a value that makes no sense.

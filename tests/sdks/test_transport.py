@@ -313,7 +313,7 @@ def test_lines_of_json_are_a_stream_too(front: Front, fake_sleep: FakeSleep) -> 
 
 
 def test_what_nobody_knows_is_given_out_and_so_is_a_long_opening(front: Front) -> None:
-    ping = ': keep alive\n\ndata: {"type": "ping"}\n\n' * 4000
+    ping = ': keep alive\n\ndata: {"type": "ping"}\n\n' * 4000 + 'data: {"type": "message_stop"}\n\n'
     for body in ("data: what is this\n\n", ping):
         with FakeServer(sse(body)) as server:
             assert front.send("POST", server.url_for("/x"), Policy(tries=1)).text == body

@@ -19,7 +19,8 @@ from steadycall.testing import Answer, FakeServer
 from .over_transport import sse
 
 DELTA = 'data: {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
-SLOW = sse(DELTA * 40).replace(drip=(len(DELTA), 0.02), chunked=True)
+DONE = "data: [DONE]\n\n"
+SLOW = sse(DELTA * 40 + DONE).replace(drip=(len(DELTA), 0.02), chunked=True)
 
 
 def interrupt_after(seconds: float) -> None:
@@ -59,7 +60,7 @@ def test_a_child_of_fork_leaves_an_open_answer_of_its_parent_alone() -> None:
                     os._exit(code)
             read += b"".join(pieces)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert read.decode() == DELTA * 40
+        assert read.decode() == DELTA * 40 + DONE
 
 
 def test_threads_share_a_transport_and_read_each_others_answers() -> None:
@@ -74,18 +75,18 @@ def test_threads_share_a_transport_and_read_each_others_answers() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert texts == [DELTA * 40] * 8
+        assert texts == [DELTA * 40 + DONE] * 8
 
         with http.stream("POST", server.url_for("/x"), json={}) as response:
             elsewhere = threading.Thread(target=lambda: texts.append(response.read().decode()))
             elsewhere.start()
             elsewhere.join()
-        assert texts[-1] == DELTA * 40
+        assert texts[-1] == DELTA * 40 + DONE
 
 
 def test_a_loop_that_cannot_watch_a_pipe_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEADYCALL_NO_ADD_READER", "1")
-    with FakeServer(503, sse(DELTA, DELTA), Answer(json={"a": 1})) as server:
+    with FakeServer(503, sse(DELTA, DONE), Answer(json={"a": 1})) as server:
 
         async def work() -> tuple[str, object]:
             transport = AsyncTransport(Policy(tries=2), sleep=lambda seconds: None)
@@ -93,7 +94,7 @@ def test_a_loop_that_cannot_watch_a_pipe_is_served_too(monkeypatch: pytest.Monke
                 streamed = (await http.post(server.url_for("/x"), json={})).text
                 return streamed, (await http.post(server.url_for("/x"), json={})).json()
 
-        assert asyncio.run(work()) == (DELTA * 2, {"a": 1})
+        assert asyncio.run(work()) == (DELTA + DONE, {"a": 1})
         assert len(server.requests) == 3
 
 
