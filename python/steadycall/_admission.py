@@ -47,8 +47,15 @@ class Admission:
         *,
         partition: str = "",
         tokens: int | None = None,
+        waits: Callable[[Passing], Any] | None = None,
     ) -> Passing | None:
-        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it."""
+        """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it.
+
+        ``waits`` is told of its way through them before it waits, so that others can give it up.
+
+        Raises:
+            Closed: it was given up meanwhile.
+        """
         lends_sleep = self._told_time or self._front.lends_sleep
         left = run.deadline_left
         unit = unit_around(run.around)
@@ -57,6 +64,8 @@ class Admission:
             left = tighter(left, unit.start_within())
         passing = self.gates.approach(host, path, headers, body, partition, tokens, left, self._max_wait, lends_sleep)
         try:
+            if waits is not None:
+                waits(passing)
             while (wait := passing.look()) is not None:
                 if wait >= 0:
                     await self._front.pause(passing, wait)
