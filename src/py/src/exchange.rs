@@ -37,6 +37,8 @@ pub struct Exchange {
     route: Arc<Route>,
     request: Arc<Request>,
     limits: Limits,
+    /// Whether it goes where a redirect leads, on the same origin; a transport's client decides that itself.
+    follows: bool,
     state: Mutex<State>,
     running: Mutex<Option<Running>>,
     stop: Notify,
@@ -59,6 +61,8 @@ enum State {
 impl Exchange {
     /// `headers` are pairs, without those that speak of the connection or of the body's length.
     #[new]
+    #[pyo3(signature = (method, url, headers, body, timeout, proxy, ca_bundle, follows=false))]
+    #[allow(clippy::too_many_arguments)] // a request, and how it travels
     fn new(
         method: &str,
         url: &Bound<'_, PyAny>,
@@ -67,6 +71,7 @@ impl Exchange {
         timeout: &Bound<'_, PyAny>,
         proxy: &Bound<'_, PyAny>,
         ca_bundle: &Bound<'_, PyAny>,
+        follows: bool,
     ) -> PyResult<Self> {
         let py = url.py();
         let _inside = Inside::enter(py);
@@ -86,6 +91,7 @@ impl Exchange {
             route,
             request: Arc::new(request),
             limits: Limits { timeouts, attempt: None, max_response_bytes: u64::MAX },
+            follows,
             state: Mutex::new(State::New),
             running: Mutex::default(),
             stop: Notify::new(),
@@ -107,7 +113,7 @@ impl Exchange {
         self.begin(py)?;
         let held = Held::check_out().inspect_err(|_| self.put(State::Over))?;
         let (lane, limits) = (held.lane(), self.limits(limit, head));
-        let work = lane.open(&self.route, &self.request, &limits);
+        let work = lane.open(&self.route, &self.request, &limits, self.follows);
         let opening = self.finish(py, held.run(py, &self.stop, work))?;
         let (replays, fully_sent) = (opening.replays, opening.fully_sent);
         match opening.result {
@@ -167,10 +173,10 @@ impl Exchange {
         let this = slf.get();
         this.begin(slf.py())?;
         let (route, request) = (Arc::clone(&this.route), Arc::clone(&this.request));
-        let limits = this.limits(limit, head);
+        let (limits, follows) = (this.limits(limit, head), this.follows);
         this.start(
             slf,
-            |lane| async move { Parcel::Opened(lane.open(&route, &request, &limits).await) },
+            |lane| async move { Parcel::Opened(lane.open(&route, &request, &limits, follows).await) },
         )
     }
 
