@@ -206,10 +206,12 @@ def test_an_sdk_s_stream_that_is_closed_by_another_task_ends_who_reads_it() -> N
 
         async def reads() -> None:
             async for _ in stream:
-                pass
+                first.set()
 
+        first = asyncio.Event()
         task = asyncio.create_task(reads())
-        await asyncio.sleep(0.1)
+        await first.wait()
+        await asyncio.sleep(0)  # back to waiting for the second
         await stream.close()
         done, _ = await asyncio.wait([task], timeout=AT_ONCE)
         assert done, "it still reads"

@@ -278,6 +278,7 @@ class StreamInterrupted(CallError):
 
     @property
     def safe_message(self) -> str:
+        """One sentence fit for an end user: nothing internal is in it."""
         said = super().safe_message
         # The service was reached, whatever the other sentence of these says.
         return "The answer broke off before its end. Please try again later." if "reached" in said else said
