@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 
 import pytest
 
@@ -46,10 +47,10 @@ def clock():
 def reading(request):
     """Reads all texts of a stream of a client with these settings."""
 
-    def read(base_url, *, path=PATH, options=(), **settings):
+    def read(base_url, *, path=PATH, payload=PAYLOAD, options=(), **settings):
         def made(kind):
             client = kind(base_url, **settings)
-            return client, client.stream(path, PAYLOAD, **dict(options))
+            return client, client.stream(path, payload, **dict(options))
 
         if request.param == "sync":
             _, stream = made(Client)
@@ -185,10 +186,145 @@ def test_a_closed_client_gives_no_stream(reading):
         reading("https://a.test", stream_timeout=5)
 
 
-def test_all_choices_asked_for_must_end():
-    one = json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]})
-    with FakeServer(sse(one)) as server:
-        client = Client(server.url, policy=Policy(tries=1))
-        assert client.stream(PATH, PAYLOAD).collect().text == "a"
+CHOICE = json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]})
+CANDIDATE = json.dumps({"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]})
+
+
+@pytest.mark.parametrize("encode", [dict, lambda payload: json.dumps(payload).encode()], ids=["dict", "bytes"])
+@pytest.mark.parametrize(
+    ("event", "asked"), [(CHOICE, {"n": 2}), (CANDIDATE, {"generationConfig": {"candidateCount": 2}})]
+)
+def test_all_choices_asked_for_must_end(reading, event, asked, encode):
+    with FakeServer(sse(event)) as server:
+        texts, _ = reading(server.url, payload=encode(PAYLOAD), policy=Policy(tries=1))
+        assert texts == ["a"]
         with pytest.raises(StreamInterrupted):
-            client.stream(PATH, PAYLOAD | {"n": 2}).collect()
+            reading(server.url, payload=encode(PAYLOAD | asked), policy=Policy(tries=1))
+
+
+def test_a_redirect_to_the_same_origin_is_followed_and_one_to_another_is_an_answer(reading):
+    to = Answer(307, headers={"location": "/elsewhere"})
+    away = Answer(308, headers={"location": "http://localhost:1/elsewhere"})
+    with FakeServer(to, WHOLE) as server:
+        texts, _ = reading(server.url)
+        assert "".join(texts) == "Hello, you."
+        assert [(request.method, request.path) for request in server.requests] == [
+            ("POST", PATH),
+            ("POST", "/elsewhere"),
+        ]
+        assert server.requests[1].json() == PAYLOAD
+    with FakeServer(away) as server:
+        with pytest.raises(steadycall.HTTPStatusError, match="HTTP 308"):
+            reading(server.url, policy=Policy(tries=1))
+
+
+def test_errors_say_what_call_says(reading):
+    with FakeServer(answers.openai.bad_key()) as server:
+        host = server.url.removeprefix("http://")
+        with pytest.raises(steadycall.HTTPStatusError) as refused:
+            reading(server.url)
+        with pytest.raises(steadycall.HTTPStatusError) as told:
+            Client(server.url).call(PATH, PAYLOAD)
+        assert str(refused.value) == str(told.value)
+        assert str(refused.value).startswith(f"HTTP 401 Unauthorized from {host}")
+    with pytest.raises(steadycall.ConnectError) as unreached:
+        reading(server.url, policy=Policy(tries=1))
+    with pytest.raises(steadycall.ConnectError) as told:
+        Client(server.url, policy=Policy(tries=1)).call(PATH, PAYLOAD)
+    assert str(unreached.value) == str(told.value)
+
+
+def test_an_interruption_says_what_broke_and_is_not_told_as_unreachable(reading):
+    error = json.dumps({"error": {"type": "server_error", "code": "server_error", "message": "x"}})
+    with FakeServer(sse(delta("Hi"), error)) as server:
+        with pytest.raises(StreamInterrupted) as broken:
+            reading(server.url)
+        assert server.url.removeprefix("http://") in str(broken.value)
+    assert broken.value.safe_message == "The answer broke off before its end. Please try again later."
+
+
+def test_headers_that_take_the_whole_deadline_are_told_as_no_queue(reading, clock):
+    def slow():
+        clock.advance(10)
+        return {}
+
+    with FakeServer(WHOLE) as server:
+        with pytest.raises(steadycall.DeadlineExceeded) as late:
+            reading(server.url, headers=slow, options={"deadline": 5}, clock=clock, sleep=clock.sleep, concurrency=1)
+        assert (late.value.stage, late.value.sent, server.requests) == ("before_attempt", "no", [])
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("timeout", value) for value in (5, 0, "5")],
+        *[("tokens", value) for value in (-1, 1.5, True)],
+        *[("partition", value) for value in (5, [])],
+        ("path", 5),
+    ],
+)
+def test_a_bad_argument_is_refused_when_it_is_given(client, field, value):
+    arguments = {"path": PATH, "payload": PAYLOAD, field: value}
+    with pytest.raises(steadycall.ConfigError) as found:
+        client("https://a.test").stream(**arguments)
+    assert found.value.field == field
+
+
+def test_text_is_that_of_the_events_that_were_given_out():
+    two = sse("one", "two")
+    with FakeServer(WHOLE, WHOLE, two, two) as server:
+        client = Client(server.url)
+        for first, whole in (("Hello, ", "Hello, you."), ("one", "onetwo")):
+            with client.stream(PATH, PAYLOAD) as events:
+                assert events.text == ""
+                assert next(events).text == first == events.text
+                events.close()
+                assert events.text == first
+            with client.stream(PATH, PAYLOAD) as events:
+                seen = "".join(event.text for event in events)
+                assert seen == events.text == whole == events.collect().text
+
+
+def test_an_interruption_of_a_protocol_nobody_knows_has_its_partial_text(reading):
+    with FakeServer(Answer(headers={"content-type": "text/event-stream"}, body='data: one\n\ndata: {"a')) as server:
+        with pytest.raises(StreamInterrupted) as broken:
+            reading(server.url)
+    assert broken.value.partial == "one"
+
+
+@pytest.mark.parametrize("cut", ["data:", "event: message_start\ndata: "])
+def test_a_stream_that_is_cut_behind_its_first_data_is_tried_again(reading, cut):
+    with FakeServer(Answer(headers={"content-type": "text/event-stream"}, body=cut), WHOLE) as server:
+        texts, stream = reading(server.url, policy=Policy(tries=2, base=0.001))
+    assert "".join(texts) == "Hello, you."
+    assert len(stream.attempts) == 2
+
+
+def test_an_answer_is_whole_where_only_what_follows_its_finish_reason_is_cut(reading):
+    body = f'data: {CHOICE}\n\ndata: {{"cho'
+    with FakeServer(Answer(headers={"content-type": "text/event-stream"}, body=body)) as server:
+        texts, _ = reading(server.url)
+    assert texts == ["a"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_stream_of_the_parent_says_so_in_a_child_of_fork():
+    with FakeServer(WHOLE.replace(drip=(60, 0.5))) as server:
+        with Client(server.url).stream(PATH, PAYLOAD) as events:
+            next(events)
+            reader, writer = os.pipe()
+            child = os.fork()
+            if child == 0:
+                try:
+                    list(events)
+                    said = "nothing"
+                except BaseException as error:
+                    said = f"{type(error).__name__}: {error}"
+                os.write(writer, said.encode())
+                os._exit(0)
+            os.waitpid(child, 0)
+            said = os.read(reader, 1000).decode()
+            assert said.startswith("Closed: this stream was opened before a fork"), said
+            assert "".join(event.text for event in events) == "you."

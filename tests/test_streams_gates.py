@@ -50,7 +50,7 @@ class Front:
             host=host,
             timeout=StreamTimeout(),
             admission=admission,
-            admit=lambda run: admission.admit(run, host, "/v1/chat/completions", [], body),
+            admit=lambda run, waits: admission.admit(run, host, "/v1/chat/completions", [], body, waits=waits),
         )
 
     def read(self, client: Any, server: FakeServer, most: int = 1000) -> int:

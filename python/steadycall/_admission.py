@@ -60,13 +60,15 @@ class Admission:
         partition: str = "",
         tokens: int | None = None,
         tell: Callable[..., Any] | None = None,
+        waits: Callable[[Passing], Any] | None = None,
     ) -> Passing | None:
         """Wait until the gates let the attempt through that ``run`` began; ``None`` when they refuse it.
 
-        ``tell`` is told that it waits, and that it waits no more.
+        ``tell`` is told that it waits, and that it waits no more; ``waits`` is given its way through them before it
+        waits, so that others can give it up.
 
         Raises:
-            Closed: the client was closed.
+            Closed: the client was closed, or the way was given up meanwhile.
         """
         if self._life.over:
             raise Closed("this client was closed; make another one")
@@ -79,6 +81,8 @@ class Admission:
             left = tighter(left, unit.start_within())
         passing = self.gates.approach(host, path, headers, body, partition, tokens, left, self._max_wait, lends_sleep)
         try:
+            if waits is not None:
+                waits(passing)
             while (wait := passing.look()) is not None:
                 if tell is not None and since is None:
                     since = run.elapsed

@@ -10,9 +10,8 @@ import time
 
 from ._carrier import Lost
 from ._errors import DeadlineExceeded
-from ._found import choices_in
 from ._kinds import StopReason
-from ._native import Events, failure
+from ._native import Events, choices_of, failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Body:
         self._settled = False
         self._reader: Events | None = None
         if found.has_events:
-            answer, asked = found.answer, choices_in(delivery.body)
+            answer, asked = found.answer, choices_of(delivery.body)
             self._reader = Events(answer.status, answer.headers, delivery.url, time.time(), delivery.statuses, asked)
         for piece in found.held:
             self._feed(piece)

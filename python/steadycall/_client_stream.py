@@ -6,9 +6,8 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from . import _watch
-from ._errors import Closed
-from ._found import choices_of
-from ._native import Exchange, _dumps, gives_away, header_pairs, model_of
+from ._errors import Closed, ConfigError
+from ._native import Exchange, _dumps, choices_of, gives_away, header_pairs, model_of, told_gates
 from ._stream import StreamTimeout
 from ._time import Deadline
 
@@ -43,20 +42,23 @@ def open_stream(
     """A stream of ``cls``, not begun."""
     if client._closed:
         raise Closed("this client was closed; make another one")
+    if timeout is not None and not isinstance(timeout, StreamTimeout):
+        raise ConfigError("timeout", repr(timeout), "a StreamTimeout, or None")
+    tokens, partition = told_gates(tokens, partition)
     asked = _Asked(client, path, payload, tokens, partition, idempotency_key, headers)
     bound = client._bound()
     if deadline is not None:
         left = max(deadline.remaining(), AT_LEAST) if isinstance(deadline, Deadline) else deadline
         bound = bound.policy.replace(deadline=left).bind(**bound.hooks())
-    url, host = asked.place()
+    url, host, _ = asked.place()
     others = [partial(asked.turn, number) for number in range(1, len(client._routes))]
     return cls(
         asked.make,
         bound,
         url=url,
         host=host,
-        timeout=timeout or client._stream_timeout,
-        choices=choices_of(payload),
+        timeout=client._stream_timeout if timeout is None else timeout,
+        choices=asked.choices,
         most_bytes=client._settings["max_response_bytes"],
         is_secret=asked.is_secret,
         admission=asked.admission,
@@ -75,7 +77,7 @@ class _Asked:
         path: str,
         payload: Any,
         tokens: int | None,
-        partition: str | None,
+        partition: str,
         key: str | None,
         headers: Any,
     ) -> None:
@@ -83,7 +85,7 @@ class _Asked:
         self._path = path
         self._payload = payload
         self._tokens = tokens
-        self._partition = partition or ""
+        self._partition = partition
         self._key = key
         self._headers = headers
         self.admission = client._admission(client._front_class, client._front.sleep)
@@ -91,7 +93,7 @@ class _Asked:
         self._number = 0
         self._read()
 
-    def turn(self, number: int) -> tuple[str, str]:
+    def turn(self, number: int) -> tuple[str, str, int]:
         """Go on by another route."""
         self._number = number
         self._read()
@@ -109,15 +111,16 @@ class _Asked:
         self._host = parts.netloc
         self._url_path = parts.path
         self._shown_url = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        self.choices = choices_of(self._body)
         self._model = model_of(parts.path, self._body)
         self._given = client._headers(route)
         # The call's own may hold the first provider's key.
         self._over = self._headers if not number or route.is_at(client._routes[0]) else None
         self._pairs(None if callable(self._given) else self._given)  # refused before anything is sent
 
-    def place(self) -> tuple[str, str]:
-        """URL without its query, and host."""
-        return self._shown_url, self._host
+    def place(self) -> tuple[str, str, int]:
+        """URL without its query, host, and how many answers are asked for there."""
+        return self._shown_url, self._host, self.choices
 
     def _pairs(self, given: Any) -> None:
         self._sent = header_pairs(given, self._over, self._key)
@@ -140,10 +143,11 @@ class _Asked:
         settings = self._client._settings
         body = bytes(self._body)
         return Exchange(
-            "POST", self._url, self._sent, body, settings["timeout"], settings["proxy"], settings["ca_bundle"]
+            *("POST", self._url, self._sent, body, settings["timeout"], settings["proxy"], settings["ca_bundle"]),
+            follows=True,
         )
 
-    async def admit(self, run: Run) -> Passing | None:
+    async def admit(self, run: Run, waits: Callable[[Passing], Any]) -> Passing | None:
         """Wait at the client's gates."""
         return await self.admission.admit(
             run,
@@ -153,6 +157,7 @@ class _Asked:
             bytes(self._body),
             partition=self._partition,
             tokens=self._tokens,
+            waits=waits,
         )
 
     def is_secret(self, text: str) -> bool:

@@ -276,6 +276,13 @@ class StreamInterrupted(CallError):
         self.run_id = run_id
         super().__init__(**fields)
 
+    @property
+    def safe_message(self) -> str:
+        """One sentence fit for an end user: nothing internal is in it."""
+        said = super().safe_message
+        # The service was reached, whatever the other sentence of these says.
+        return "The answer broke off before its end. Please try again later." if "reached" in said else said
+
     def _fields(self) -> dict[str, Any]:
         own = {"partial": self.partial, "events": self.events, "usage": self.usage, "run_id": self.run_id}
         return super()._fields() | own

@@ -7,8 +7,6 @@ from ._usage import tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ._carrier import Answer, Lost
     from ._family import Pairs
     from ._records import Failure
@@ -63,22 +61,3 @@ def usage_of(found: Good) -> dict[str, int] | None:
         return tokens(_loads(b"".join(found.held)))
     except ValueError:
         return None
-
-
-def choices_of(payload: Any) -> int:
-    """How many answers a request asks for, so that the end of one is not taken for the end of all."""
-    if not isinstance(payload, dict):
-        return 1
-    config = payload.get("generationConfig")
-    asked = payload.get("n") or (config.get("candidateCount") if isinstance(config, dict) else None)
-    return asked if isinstance(asked, int) and asked > 0 else 1
-
-
-def choices_in(body: bytes) -> int:
-    """The same of a request's body, which is parsed only where it may say so."""
-    if b'"n"' not in body and b'"candidateCount"' not in body:
-        return 1
-    try:
-        return choices_of(_loads(body))
-    except ValueError:
-        return 1

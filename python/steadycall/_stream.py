@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from operator import length_hint
+
 from ._carrier import finish
+from ._errors import Closed
 from ._native import seconds_or_none
 from ._record import frozen
 from ._stream_attempt import Awaiting, Blocking, Limits
@@ -10,7 +13,7 @@ from ._streaming import Streaming
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from types import TracebackType
     from typing import Any, Self
 
@@ -98,12 +101,21 @@ class _Stream:
         limits = timeout._limits()
         self._work = Streaming(self._front, make, bound, limits, url=url, host=host, **options)
         self._events: Iterator[StreamEvent] = iter(())
+        self._untaken = 0
+        """Events that had come when it was closed, and were not given out."""
+
+    def _close(self) -> None:
+        self._untaken += length_hint(self._events)
+        self._events = iter(())
+        self._work.close()
 
     @property
     def text(self) -> str:
-        """The visible text so far."""
+        """The visible text of the events that were given out so far; see ``StreamEvent.text``."""
         attempt = self._work.attempt
-        return "" if attempt is None or attempt.reader is None else attempt.reader.text
+        if attempt is None or attempt.reader is None:
+            return ""
+        return attempt.reader.text_before(self._untaken + length_hint(self._events))
 
     @property
     def usage(self) -> dict[str, int] | None:
@@ -140,22 +152,17 @@ class _Stream:
         return f"<{type(self).__name__} {self._work.host}: {state}>"
 
     async def _collect(self) -> Collected:
-        work, attempt = self._work, self._work.attempt
-        unknown: list[str] = []
-        events: Iterable[StreamEvent] | None = self._events
-        while events is not None:
-            if work.attempt is not attempt:
-                # Tried again: what came before is no part of this answer.
-                attempt = work.attempt
-                unknown.clear()
-            if attempt is not None and attempt.reader is not None and not attempt.reader.knows_text:
-                unknown.extend(event.text for event in events)
-            events = await work.advance()
-        run = work.run
-        if run is None or attempt is None or attempt.reader is None or attempt.status is None:
-            raise RuntimeError("this stream was closed before anything came")
+        work = self._work
+        if not work.finished:
+            work.require_open()
+        self._events = iter(())  # given out as a part of it
+        while await work.advance() is not None:
+            pass
+        run, attempt = work.run, work.attempt
+        if not work.finished or run is None or attempt is None or attempt.reader is None or attempt.status is None:
+            raise Closed("this stream was closed")
         return Collected(
-            text=attempt.reader.text if attempt.reader.knows_text else "".join(unknown),
+            text=attempt.reader.text,
             usage=work.usage,
             total_usage=work.total_usage,
             event_count=attempt.reader.given,
@@ -182,7 +189,9 @@ class Stream(_Stream):
 
         Raises:
             CallError: as ``Client.call``; none of the attempts brought content.
+            Closed: it was closed before.
         """
+        self._work.require_open()
         self._events = iter(finish(self._work.advance()) or ())
         return self
 
@@ -200,6 +209,7 @@ class Stream(_Stream):
         Raises:
             StreamInterrupted: the answer broke after its first content.
             CallError: none of the attempts brought content.
+            Closed: it was closed by another thread while this one waited.
         """
         for event in self._events:
             self._work.shown = True
@@ -220,6 +230,7 @@ class Stream(_Stream):
         Raises:
             StreamInterrupted: the answer broke, and no attempt was left.
             CallError: as ``Client.call``.
+            Closed: it was closed before its end.
         """
         try:
             return finish(self._collect())
@@ -227,9 +238,11 @@ class Stream(_Stream):
             self.close()
 
     def close(self) -> None:
-        """Close the socket, unless the answer was read to its end. Nothing comes after it; a second one does nothing."""
-        self._events = iter(())
-        self._work.close()
+        """Close the socket, unless the answer was read to its end; nothing is sent after it, and a second one does nothing.
+
+        Another thread that reads it, or waits for its turn to send, ends with ``Closed``; a sleep ends first.
+        """
+        self._close()
 
 
 class AsyncStream(_Stream):
@@ -242,6 +255,7 @@ class AsyncStream(_Stream):
 
     async def __aenter__(self) -> Self:
         """Send the request, and wait for the first content; see ``Stream``."""
+        self._work.require_open()
         self._events = iter(await self._work.advance() or ())
         return self
 
@@ -273,9 +287,5 @@ class AsyncStream(_Stream):
             self._close()
 
     async def aclose(self) -> None:
-        """Close the socket, unless the answer was read to its end. Nothing comes after it; a second one does nothing."""
+        """Close the socket, unless the answer was read to its end; see ``Stream.close``."""
         self._close()
-
-    def _close(self) -> None:
-        self._events = iter(())
-        self._work.close()

@@ -9,7 +9,15 @@ from __future__ import annotations
 import time
 
 from ._carrier import Lost, lost
-from ._errors import AttemptTimeout, HTTPStatusError, ResponseError
+from ._errors import (
+    AttemptTimeout,
+    Closed,
+    ConnectError,
+    HTTPStatusError,
+    ProxyError,
+    ResponseError,
+    TLSError,
+)
 from ._family import ERRORS, LOST
 from ._found import REQUEST_IDS
 from ._gevent import cooperative
@@ -29,6 +37,8 @@ ERROR_BODY = 1024 * 1024
 
 LINGER = 0.05
 """Seconds that the end of a complete answer is waited for, so that its connection can be used again."""
+
+UNCONNECTED = (ConnectError, TLSError, ProxyError)
 
 
 class Bad:
@@ -211,8 +221,25 @@ class Attempt:
             while not self.exchange.is_over and (left := end - time.monotonic()) > 0:
                 if not await self.front.read(self.exchange, 1, left):
                     break
-        except Fault:
+        except (Fault, Closed):
             pass  # nobody asks for what is missing there
+
+    def happened(self, bad: Bad) -> str:
+        """What it brought instead of an answer, as ``call`` says it."""
+        host, reason, lost = self.where[1], bad.judged.reason, bad.lost
+        if lost is None:
+            code = "" if bad.judged.provider_code is None else f" ({bad.judged.provider_code})"
+            status = self.status or 0
+            return f"{f'HTTP {status} {phrase(status)}'.rstrip()} from {host}{code}: {reason}"
+        ours, _ = ERRORS.get(lost.reason, LOST)
+        if issubclass(ours, UNCONNECTED) or lost.phase == "connect":
+            lacking = "connection to"
+        else:
+            lacking = "answer from" if self.status is None else "whole answer from"
+        if bad.said != reason:
+            return f"no {lacking} {host}: {bad.said}"
+        # The sentence of the reason would say the same again.
+        return f"no {lacking} {host} ({lost.detail}){'.' if lost.reason == 'connect_failed' else f': {reason}'}"
 
     def error(self, bad: Bad, url: str, **fields: Any) -> Exception:
         """The exception for what ended it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import _watch
 from ._delivery import REFUSED
-from ._errors import DeadlineExceeded, Refused, StreamInterrupted
+from ._errors import Closed, DeadlineExceeded, Refused, StreamInterrupted
 from ._finding import changed
 from ._kinds import StopReason
 from ._native import Run
@@ -37,8 +37,8 @@ class Streaming:
     ``most_bytes`` how long one may get, after content decoding.
     ``make`` may be a coroutine function of the async front. ``is_secret`` is asked of texts of the server's that are to
     be told. Where a stream stands behind the gates of a client, ``admit`` asks its ``admission`` for an attempt, after
-    ``make``. ``tell`` is told of every step by name. ``others`` turn to further routes, each once, and give their URL
-    and host.
+    ``make``. ``tell`` is told of every step by name. ``others`` turn to further routes, each once, and give their URL,
+    host and choices.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Streaming:
         most_bytes: int | None = None,
         is_secret: Callable[[str], bool] | None = None,
         admission: Admission | None = None,
-        admit: Callable[[Run], Awaitable[Passing | None]] | None = None,
+        admit: Callable[[Run, Callable[[Passing], None]], Awaitable[Passing | None]] | None = None,
         tell: Callable[..., Any] | None = None,
-        others: list[Callable[[], tuple[str, str]]] | None = None,
+        others: list[Callable[[], tuple[str, str, int]]] | None = None,
     ) -> None:
         self.front = front
         self.make = make
@@ -81,6 +81,8 @@ class Streaming:
         self.shown = False
         """Whether the caller was given events, so that nothing may be replayed."""
         self.over = False
+        self.finished = False
+        """Whether it is over because the answer was read to its end."""
         self._settled = False
         """Whether the end of the attempt was told to who counts them."""
         self._spent: Usage | None = None
@@ -92,15 +94,18 @@ class Streaming:
 
         Raises:
             CallError: no attempt brought content, and the policy gave up; or the stream was interrupted.
+            Closed: it was closed meanwhile, by another task or thread.
         """
         try:
             while not self.over:
                 found = await self._step()
                 if isinstance(found, Bad):
                     await self._failed(found)
+                    self.require_open()
                 elif found is not None:
                     return found
                 elif self.attempt is not None:
+                    self.finished = True
                     await self.attempt.drain()
                     self._give_up()
         except BaseException:
@@ -108,14 +113,30 @@ class Streaming:
             raise
         return None
 
+    def require_open(self) -> None:
+        """Go on only while nobody has closed it.
+
+        Raises:
+            Closed: somebody has.
+        """
+        if self.over:
+            raise Closed("this stream was closed")
+
     async def _step(self) -> list[StreamEvent] | Bad | None:
         attempt, started = self.attempt, True
         if attempt is None:
             run, started = self._begun(), False
             made: Any = self.make()
             exchange = await made if hasattr(made, "__await__") else made
+            self.require_open()
+            if run.deadline_left == 0.0:
+                exchange.close()
+                run.barred("before_attempt", "the deadline has passed", None)
+                self._ended(run, self._last)
+                return None
             if self.admit is not None:
-                self.passing = await self.admit(run)
+                self.passing = await self.admit(run, self._waits)
+                self.require_open()
                 if self.passing is None:
                     exchange.close()
                     self._ended(run, self._last)
@@ -124,14 +145,20 @@ class Streaming:
             self._settled = False
             self.tell(name="attempt_started", number=run.number)
             bad = await attempt.open(run, self.url, self.statuses, self.choices)
+            self.require_open()
             if bad is not None:
                 return bad
         found = await attempt.next()
+        self.require_open()
         if not started and attempt.has_started and self.run is not None:
             self.tell(name="first_delta", number=self.run.number)
         if attempt.is_answered and not self._settled:
             self._answered(attempt)
         return found
+
+    def _waits(self, passing: Passing) -> None:
+        self.passing = passing
+        self.require_open()
 
     def _begun(self) -> Run:
         """The run, of which another attempt has begun."""
@@ -153,7 +180,7 @@ class Streaming:
         """
         if self.shown or not self.others or not run.reroute():
             raise self._gave_up(run, *(last or (None, None)))
-        self.url, self.host = self.others.pop(0)()
+        self.url, self.host, self.choices = self.others.pop(0)()
         if last is not None:
             last[0].exchange.close()
             self._spent = self.total_usage
@@ -205,6 +232,7 @@ class Streaming:
             return
         if bad.lost is None:
             await attempt.drain()
+            self.require_open()
         attempt.exchange.close()
         _watch.retried(run.attempts[-1], self.host, bad.said, self.bound._on_retry)
         self._spent = self.total_usage
@@ -234,7 +262,7 @@ class Streaming:
         judged, retry_if = bad.judged, self.bound.policy.retry_if
         if retry_if is None or self.shown:
             return judged
-        error = attempt.error(bad, self.url, why=bad.said, failure=judged, kind=judged.kind)
+        error = attempt.error(bad, self.url, why=attempt.happened(bad), failure=judged, kind=judged.kind)
         said = retry_if(judged, error)
         if isinstance(said, Failure):
             return said
@@ -266,8 +294,8 @@ class Streaming:
         cut = lost is not None and lost.reason == "attempt_timeout" and self.limits.cut_by_deadline
         stop = StopReason.DEADLINE if cut else StopReason.STREAM_STARTED
         _watch.settled(run, self.total_usage, stop, self.bound._on_end)
-        said = "The deadline cut the answer." if cut else bad.said
-        why = f"{self.host}: {said} The answer had begun, so it is not asked for again."
+        said = f"{self.host}: The deadline cut the answer." if cut else attempt.happened(bad)
+        why = f"{said} The answer had begun, so it is not asked for again."
         fields = self.bound._fields(run, self.host) | {"why": why, "failure": judged, "stop_reason": stop}
         cause = DeadlineExceeded(stage="attempt", **fields) if cut else attempt.error(bad, self.url, **fields)
         return self._final(self._with_partial(attempt, cause, fields))
@@ -279,9 +307,12 @@ class Streaming:
         url, host = (self.url, self.host) if attempt is None else attempt.where
         fields = self.bound._fields(run, host)
         source: Any = None
-        if attempt is not None and bad is not None:
+        if attempt is None or bad is None:
+            late = f"the answer of {host} came too late. "
+            fields["why"] = f"{late if run.attempts else f'no request to {host} was sent: '}{run.why}."
+        else:
             if stage != "attempt":
-                fields["why"] = f"{host}: {bad.said} {run.why}."
+                fields["why"] = f"{attempt.happened(bad)} {run.why}."
             source = attempt.error(bad, url, **fields)
             if attempt.has_started:
                 source = self._with_partial(attempt, source, fields)
@@ -309,7 +340,7 @@ class Streaming:
     # The end
 
     def _give_up(self) -> None:
-        """Close the socket, unless the answer was read to its end; nothing follows."""
+        """Leave the queue, and close the socket unless the answer was read to its end; nothing follows."""
         self.over = True
         passing, self.passing = self.passing, None
         if passing is not None:

@@ -56,8 +56,7 @@ impl Progress {
             || match protocol {
                 None => true,
                 // A server may write one choice after the other, so those that have not begun are waited for.
-                Some(Protocol::Chat) => all && finished >= choices,
-                Some(Protocol::Generate) => all,
+                Some(Protocol::Chat | Protocol::Generate) => all && finished >= choices,
                 Some(_) => false,
             }
     }

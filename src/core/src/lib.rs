@@ -13,6 +13,7 @@ pub mod failure;
 pub mod classify;
 pub mod places;
 pub mod usage;
+pub mod choices;
 pub mod delta;
 pub mod sse;
 pub mod opening;

@@ -118,8 +118,11 @@ pub(crate) fn failure_in(
     hidden::in_value(&answer, &serde_json::json!({ "error": said }), statuses)
 }
 
-/// Whether the data of an event is JSON that was cut off.
+/// Whether the data of the last event, which no blank line ended, was cut off: there is none yet, or half a JSON value.
 pub(crate) fn is_cut(data: &str) -> bool {
+    if data.is_empty() {
+        return true;
+    }
     let parsed = serde_json::from_str::<serde::de::IgnoredAny>(data);
     data.trim_start().starts_with(['{', '[']) && parsed.is_err_and(|error| error.is_eof())
 }
@@ -396,8 +399,11 @@ mod tests {
             watch(Format::Events, &["data: {\"type\": \"ping\"}\n\n"]),
             Look::Ended(Reason::Truncated)
         );
-        let cut = "data: {\"choices\": [{\"delta\": {\"content\": \"H";
-        assert_eq!(watch(Format::Events, &[cut]), Look::Ended(Reason::Truncated));
+        for cut in
+            ["data: {\"choices\": [{\"delta\": {\"content\": \"H", "data:", "event: message_start\ndata: "]
+        {
+            assert_eq!(watch(Format::Events, &[cut]), Look::Ended(Reason::Truncated), "{cut}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! text, for the tokens it tells of, and for the end. A body that is over before its protocol's end was cut short,
 //! however well it was closed.
 
+use serde_json::{Value, json};
+
 use crate::classify::{Answer, StatusSet, surely_good, unreadable};
 use crate::delta::{self, DONE, Progress, Protocol};
 use crate::failure::{Failure, Reason, Sent};
@@ -68,6 +70,10 @@ pub struct Reading {
     counts: Counts,
     id: Option<String>,
     text: String,
+    /// The data of all events, as long as nobody knows the protocol.
+    unknown: String,
+    /// How long the text and the data are of each event that was given out last.
+    last: Vec<(usize, usize)>,
 }
 
 impl Reading {
@@ -87,6 +93,8 @@ impl Reading {
             counts: Counts::default(),
             id: None,
             text: String::new(),
+            unknown: String::new(),
+            last: Vec::new(),
         }
     }
 
@@ -95,6 +103,7 @@ impl Reading {
         if self.over {
             return Status::Complete;
         }
+        self.last.clear();
         let found = match self.events.as_mut() {
             Some(events) => events.feed(bytes),
             None => match self.begin(bytes, &head.answer, false) {
@@ -122,6 +131,7 @@ impl Reading {
         if self.over {
             return Status::Complete;
         }
+        self.last.clear();
         if self.events.is_none() {
             match self.begin(b"", &head.answer, true) {
                 Ok(found) => {
@@ -141,7 +151,8 @@ impl Reading {
         if !self.any {
             return ended(Reason::EmptyBody, &head.answer);
         }
-        if cut || !self.progress.may_end(self.protocol, self.choices) {
+        // What is cut behind the end was no part of the answer: counts of tokens, most often.
+        if (cut && !self.is_complete()) || !self.progress.may_end(self.protocol, self.choices) {
             return ended(Reason::Truncated, &head.answer);
         }
         self.release(given);
@@ -164,9 +175,18 @@ impl Reading {
         self.protocol.is_some()
     }
 
-    /// The visible text so far; of a stream whose protocol nobody here knows, nothing.
+    /// The visible text of what was given out; of a stream whose protocol nobody here knows, the data of its events.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text_before(0)
+    }
+
+    /// The same without the last so many events, of those that were given out at once.
+    pub fn text_before(&self, untaken: usize) -> &str {
+        let is_known = self.protocol.is_some();
+        let whole = if is_known { &self.text } else { &self.unknown };
+        let sizes = self.last.iter().rev().take(untaken);
+        let without: usize = sizes.map(|(text, data)| if is_known { *text } else { *data }).sum();
+        whole.get(..whole.len().saturating_sub(without)).unwrap_or_default()
     }
 
     /// The tokens told of so far.
@@ -247,7 +267,7 @@ impl Reading {
         let item = self.read(event);
         if has_content {
             self.release(given);
-            given.push(item);
+            self.give(item, given);
         } else {
             self.held.push(item);
         }
@@ -257,7 +277,6 @@ impl Reading {
     fn read(&mut self, event: Event) -> Item {
         let said = delta::read(&event.name, &event.data, &mut self.progress);
         self.protocol = self.protocol.or(said.protocol);
-        self.text.push_str(&said.text);
         let text = self.protocol.map(|_| said.text.into_owned());
         if self.id.is_none() {
             self.id = said.id.map(|id| id.into_owned());
@@ -271,7 +290,21 @@ impl Reading {
     /// Gives out what was held back; from now on nothing is.
     fn release(&mut self, given: &mut Vec<Item>) {
         self.started = true;
-        given.append(&mut self.held);
+        for item in std::mem::take(&mut self.held) {
+            self.give(item, given);
+        }
+    }
+
+    fn give(&mut self, item: Item, given: &mut Vec<Item>) {
+        let (text, data) = (item.text.as_deref().unwrap_or_default(), &item.event.data);
+        self.last.push((text.len(), data.len()));
+        self.text.push_str(text);
+        if self.protocol.is_none() {
+            self.unknown.push_str(data);
+        } else if !self.unknown.is_empty() {
+            self.unknown = String::new();
+        }
+        given.push(item);
     }
 }
 
@@ -293,6 +326,20 @@ fn failure_after_content(event: &Event, head: &Head<'_>) -> Option<Failure> {
         return None;
     }
     let value = serde_json::from_str(&event.data).ok();
-    let found = opening::failure_in(event, value.as_ref(), answer, *statuses)?;
-    found.shown.is_some().then_some(found.failure)
+    let found = opening::failure_in(event, value.as_ref(), answer, *statuses);
+    if let Some(found) =
+        found.filter(|found| found.shown.is_some() || found.failure.reason == Reason::UpstreamFailed)
+    {
+        return Some(found.failure);
+    }
+    // Cohere's end says that the generation failed, with all of its text beside that; `ERROR_TOXIC` and `ERROR_LIMIT`
+    // are to it what `content_filter` and `length` are to others.
+    let ends_in_error = value.as_ref().is_some_and(|value: &Value| {
+        [Some(value), value.get("delta")]
+            .iter()
+            .flatten()
+            .any(|end| end.get("finish_reason") == Some(&json!("ERROR")))
+    });
+    let end = ends_in_error.then(|| json!({"finish_reason": "ERROR"}))?;
+    opening::failure_in(event, Some(&end), answer, *statuses).map(|found| found.failure)
 }

@@ -27,7 +27,11 @@ struct Read {
 
 impl Read {
     fn texts(&self) -> String {
-        self.items.iter().filter_map(|item| item.text.as_deref()).collect()
+        let data = |item: &Item| item.event.data.clone();
+        match self.reading.knows_text() {
+            true => self.items.iter().filter_map(|item| item.text.as_deref()).collect(),
+            false => self.items.iter().map(data).collect(),
+        }
     }
 
     fn failure(&self) -> &Failure {
@@ -160,9 +164,57 @@ fn an_end_without_the_end_of_the_protocol_is_a_truncation() {
     }
     assert_eq!(read(&["data: {\"choices\": [{\"delta\": {\"con"]).failure().reason, Reason::Truncated);
     assert_eq!(read(&["data: {\"x\": 1}\n\ndata: {\"x\""]).failure().reason, Reason::Truncated);
+    assert_eq!(read(&["data:"]).failure().reason, Reason::Truncated);
+    assert_eq!(read(&["event: message_start\ndata: "]).failure().reason, Reason::Truncated);
+    assert_eq!(read(&["data: a\n\ndata:\n"]).failure().reason, Reason::Truncated);
     assert_eq!(read(&[": ping\n\n"]).failure().reason, Reason::EmptyBody);
     assert_eq!(read(&["data: [DONE]\n\n"]).failure().reason, Reason::EmptyBody);
     assert_eq!(read(&[]).failure().reason, Reason::EmptyBody);
+}
+
+#[test]
+fn what_is_cut_behind_the_last_finish_reason_was_no_part_of_the_answer() {
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let found = read(&[&sse(&[chat("Hi"), end]), "data: {\"cho"]);
+    assert_eq!((found.status, found.items.len()), (Status::Complete, 2));
+}
+
+#[test]
+fn candidates_that_were_asked_for_are_waited_for() {
+    let one =
+        json!({"candidates": [{"index": 0, "content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]});
+    assert_eq!(read_as(EVENTS, &[sse(std::slice::from_ref(&one)).as_bytes()], 1).status, Status::Complete);
+    assert_eq!(read_as(EVENTS, &[sse(&[one]).as_bytes()], 2).failure().reason, Reason::Truncated);
+}
+
+#[test]
+fn an_end_that_says_the_generation_failed_is_a_failure_and_one_that_was_stopped_is_not() {
+    let said = json!({"type": "content-delta", "delta": {"message": {"content": {"text": "Hi"}}}});
+    for (end, fails) in [
+        (json!({"type": "message-end", "delta": {"finish_reason": "ERROR"}}), true),
+        (json!({"event_type": "stream-end", "finish_reason": "ERROR", "response": {"text": "Hi"}}), true),
+        (json!({"event_type": "stream-end", "finish_reason": "ERROR", "response": {}}), true),
+        (json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}), true),
+        (json!({"event_type": "stream-end", "finish_reason": "ERROR_TOXIC"}), false),
+        (json!({"event_type": "stream-end", "finish_reason": "ERROR_LIMIT"}), false),
+        (json!({"type": "message-end", "delta": {"finish_reason": "COMPLETE"}}), false),
+    ] {
+        let found = read(&[&sse(&[said.clone(), end.clone()])]);
+        assert_eq!(matches!(found.status, Status::Failed(_)), fails, "{end}: {:?}", found.status);
+        assert_eq!(found.reading.text(), "Hi", "{end}");
+    }
+}
+
+#[test]
+fn text_is_that_of_the_events_that_were_taken() {
+    for (events, rest) in
+        [(sse(&[chat("Hi "), chat("you")]), "Hi "), ("data: one\n\ndata: two\n\n".to_owned(), "one")]
+    {
+        let headers: [(&str, &[u8]); 1] = [("content-type", EVENTS.as_bytes())];
+        let (mut reading, mut items) = (Reading::new(1), Vec::new());
+        reading.feed(events.as_bytes(), &head(&headers), &mut items);
+        assert_eq!((reading.text_before(2), reading.text_before(1)), ("", rest));
+    }
 }
 
 #[test]
@@ -170,7 +222,7 @@ fn a_stream_that_nobody_here_knows_ends_when_it_ends() {
     let found = read(&["data: one\n\ndata: two\n\n"]);
     assert_eq!(found.status, Status::Complete);
     assert!(found.items.iter().all(|item| item.text.is_none()));
-    assert_eq!(found.reading.text(), "");
+    assert_eq!(found.reading.text(), "onetwo");
 }
 
 #[test]

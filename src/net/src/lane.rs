@@ -112,11 +112,11 @@ impl Lane {
 
     /// Sends `request` and waits for the head of its answer; the body is read as it arrives.
     ///
-    /// A redirect is an answer like any other. Of `limits` the attempt's end bounds the body too; its size is the
-    /// reader's business.
-    pub async fn open(&self, route: &Route, request: &Request, limits: &Limits) -> Opening {
+    /// `follows` says whether redirects are followed as in `attempt`, or are answers like any other. Of `limits` the
+    /// attempt's end bounds the body too; its size is the reader's business.
+    pub async fn open(&self, route: &Route, request: &Request, limits: &Limits, follows: bool) -> Opening {
         let mut tally = Tally::default();
-        let result = self.head(route, request, limits, &mut tally).await;
+        let result = self.head(route, request, limits, follows, &mut tally).await;
         if result.is_err() {
             // As in `attempt`.
             tokio::task::yield_now().await;
@@ -145,13 +145,13 @@ impl Lane {
         route: &Route,
         request: &Request,
         limits: &Limits,
+        follows: bool,
         tally: &mut Tally,
     ) -> Result<Stream, Fault> {
         let clients = self.clients(route, &request.uri).map_err(unusable)?;
         let mut exchange = Exchange::begin(request, &clients, limits);
         self.look_after().await;
-        let mut client = clients.pooled.clone();
-        let response = exchange.deliver(&mut client, &clients, &request.uri, tally).await?;
+        let response = exchange.follow(&clients, if follows { HOPS } else { 0 }, tally).await?;
         let Exchange { end, alarm, .. } = exchange;
         Ok(Stream::new(response, limits.timeouts.read, end, alarm))
     }
@@ -166,19 +166,8 @@ impl Lane {
         let clients = self.clients(route, &request.uri).map_err(unusable)?;
         let mut exchange = Exchange::begin(request, &clients, limits);
         self.look_after().await;
-        let mut uri = request.uri.clone();
-        let mut hops = 0;
-        let mut client = clients.pooled.clone();
-        loop {
-            let response = exchange.deliver(&mut client, &clients, &uri, tally).await?;
-            match next_hop(&request.method, &uri, &response) {
-                Some(next) if hops < HOPS => {
-                    hops += 1;
-                    uri = next;
-                }
-                _ => return exchange.read(response, tally).await,
-            }
-        }
+        let response = exchange.follow(&clients, HOPS, tally).await?;
+        exchange.read(response, tally).await
     }
 
     /// The peer may have closed kept connections while nobody looked. In the first turn the runtime looks at its
@@ -253,6 +242,23 @@ impl<'a> Exchange<'a> {
     fn begin(request: &'a Request, clients: &'a Clients, limits: &'a Limits) -> Self {
         let end = limits.attempt.and_then(|limit| now().checked_add(limit));
         Self { request, proxies: &clients.proxies, limits, end, alarm: Alarm::default() }
+    }
+
+    /// Delivers the request, where redirects lead too: the answer that is none, or is not to be followed.
+    async fn follow(&mut self, clients: &Clients, most: u32, tally: &mut Tally) -> Result<Reply, Fault> {
+        let mut uri = self.request.uri.clone();
+        let mut hops = 0;
+        let mut client = clients.pooled.clone();
+        loop {
+            let response = self.deliver(&mut client, clients, &uri, tally).await?;
+            match next_hop(&self.request.method, &uri, &response) {
+                Some(next) if hops < most => {
+                    hops += 1;
+                    uri = next;
+                }
+                _ => return Ok(response),
+            }
+        }
     }
 
     /// Sends the request, and once more at once where the server surely did not look at it.

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-a: 1\r\n\r\n";
 
 async fn open(lane: &Lane, method: Method, request: &Request, limits: &Limits) -> Opening {
-    lane.open(&Route::default(), &Request { method, ..request.clone() }, limits).await
+    lane.open(&Route::default(), &Request { method, ..request.clone() }, limits, false).await
 }
 
 async fn post(lane: &Lane, request: &Request) -> Opening {

@@ -144,6 +144,8 @@ pub struct Bridge {
 struct Waiting {
     addressee: Addressee,
     future: Py<PyAny>,
+    /// Whether its task was ended from outside, so that whatever comes of it is for nobody.
+    given_up: bool,
 }
 
 /// How to end a task that is under way.
@@ -153,13 +155,29 @@ pub struct Running {
 }
 
 impl Running {
-    /// Drops the request, which closes its socket, and forgets its future. With the GIL; returns at once.
+    /// Drops the request, which closes its socket. With the GIL; returns at once.
+    ///
+    /// Who still waits for it, another task than the one that ends it, is told `Closed` by the loop's next drain.
     pub fn abort(self) {
-        self.task.abort();
         if let Some((bridge, id)) = self.place {
-            let forgotten = lock(&bridge.get().waiting).remove(&id);
+            let bridge = bridge.get();
+            let is_done = |future: &Py<PyAny>| {
+                Python::attach(|py| future.call_method0(py, "done").and_then(|done| done.is_truthy(py)))
+            };
+            let future = Python::attach(|py| {
+                lock(&bridge.waiting).get(&id).map(|waiting| waiting.future.clone_ref(py))
+            });
+            // Asked without the lock, for it is Python code.
+            let nobody_waits = future.is_some_and(|future| is_done(&future).unwrap_or(false));
+            let mut waiting = lock(&bridge.waiting);
+            let forgotten = if nobody_waits { waiting.remove(&id) } else { None };
+            if let Some(waiting) = waiting.get_mut(&id) {
+                waiting.given_up = true;
+            }
+            drop(waiting);
             drop(forgotten);
         }
+        self.task.abort();
     }
 }
 
@@ -185,7 +203,7 @@ where
     let this = bridge.get();
     let id = this.next_id.fetch_add(1, Ordering::Relaxed);
     let future = event_loop.call_method0(python::name!(py, "create_future")?)?;
-    lock(&this.waiting).insert(id, Waiting { addressee, future: future.clone().unbind() });
+    lock(&this.waiting).insert(id, Waiting { addressee, future: future.clone().unbind(), given_up: false });
     let envelope = Envelope { mailbox: Arc::clone(&this.mailbox), id, parcel: None };
     let task = background.runtime.spawn(async move { envelope.send(work.await) });
     Ok((future, Running { task: task.abort_handle(), place: Some((bridge.unbind(), id)) }))
@@ -225,6 +243,12 @@ impl Bridge {
 fn deliver(py: Python<'_>, waiting: Waiting, parcel: Option<Parcel>) -> PyResult<()> {
     let future = waiting.future.bind(py);
     if future.call_method0(python::name!(py, "done")?)?.is_truthy()? {
+        return Ok(());
+    }
+    if waiting.given_up {
+        future.call_method1(python::name!(py, "set_exception")?, (errors::closed(py),))?;
+        // Looked at, so that asyncio does not log it where nobody waits any more.
+        future.call_method0(python::name!(py, "exception")?)?;
         return Ok(());
     }
     match waiting.addressee.arrived(py, parcel, true) {
@@ -325,12 +349,15 @@ where
     let task = Process::current().background()?.runtime.spawn(work);
     let running = Running { task: task.abort_handle(), place: None };
     let awaitable = pyo3_async_runtimes::tokio::future_into_py(py, async move {
-        let parcel = task.await.ok();
+        let parcel = task.await;
         if exit::exiting() {
             // Delivering it would run Python code on this thread while the interpreter ends.
             return std::future::pending().await;
         }
-        Python::attach(|py| addressee.arrived(py, parcel, false))
+        Python::attach(|py| match parcel {
+            Err(error) if error.is_cancelled() => Err(errors::closed(py)),
+            parcel => addressee.arrived(py, parcel.ok(), false),
+        })
     })?;
     Ok((awaitable, running))
 }

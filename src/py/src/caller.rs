@@ -102,16 +102,7 @@ impl Caller {
     ) -> PyResult<HttpCall> {
         let _inside = Inside::enter(py);
         let left = self.time_left(deadline)?;
-        let tokens = match tokens.is_none() {
-            true => None,
-            false => {
-                let allowed = "a whole number of at least 0, or None";
-                let whole = convert::whole("tokens", tokens, allowed)?;
-                let shown = || convert::config_error(py, "tokens", &whole.to_string(), allowed);
-                Some(u64::try_from(whole).map_err(|_| shown())?)
-            }
-        };
-        let partition = convert::optional_text("partition", partition, "a str, or None")?.unwrap_or_default();
+        let (tokens, partition) = told_gates(tokens, partition)?;
         let limits =
             Limits { timeouts: self.timeouts, attempt: None, max_response_bytes: self.max_response_bytes };
         let bad = || convert::config_error(py, "method", &convert::shown(method), "an HTTP method");
@@ -175,6 +166,25 @@ impl Caller {
         let given = convert::optional_seconds("deadline", deadline)?;
         steadycall_core::policy::limit("deadline", given).map_err(|error| convert::refused(py, &error))
     }
+}
+
+/// What a call tells its gates: the tokens it asks for, and which part of them it belongs to.
+#[pyfunction]
+pub fn told_gates(
+    tokens: &Bound<'_, PyAny>,
+    partition: &Bound<'_, PyAny>,
+) -> PyResult<(Option<u64>, String)> {
+    let py = tokens.py();
+    let tokens = match tokens.is_none() {
+        true => None,
+        false => {
+            let allowed = "a whole number of at least 0, or None";
+            let whole = convert::whole("tokens", tokens, allowed)?;
+            let shown = || convert::config_error(py, "tokens", &whole.to_string(), allowed);
+            Some(u64::try_from(whole).map_err(|_| shown())?)
+        }
+    };
+    Ok((tokens, convert::optional_text("partition", partition, "a str, or None")?.unwrap_or_default()))
 }
 
 /// The model a payload names, read where that costs least.

@@ -25,6 +25,26 @@ pub fn our_fault(py: Python<'_>, what: &str) -> PyErr {
     }
 }
 
+/// A `Closed`: what was waited for was closed meanwhile, by another task or thread, or before.
+pub fn closed(py: Python<'_>) -> PyErr {
+    closed_because(py, "this stream was closed")
+}
+
+/// A `Closed` for a child of fork: the connection is its parent's, and only one of them can read it.
+pub fn of_the_parent(py: Python<'_>) -> PyErr {
+    closed_because(
+        py,
+        "this stream was opened before a fork and belongs to the parent process; open another one",
+    )
+}
+
+fn closed_because(py: Python<'_>, why: &str) -> PyErr {
+    match python::closed(py).and_then(|class| class.call1((why,))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
 /// Runs `act`; a panic in it comes out as an `Error` that says it is our fault.
 ///
 /// pyo3 would make a `PanicException` of it, which no `except Exception` sees, and which an event loop only logs while

@@ -151,16 +151,15 @@ impl Events {
         failure.map(|failure| records::failure(py, &failure)).transpose()
     }
 
-    /// Whether the protocol is known, and with it what of an event is text.
-    #[getter]
-    fn knows_text(&self) -> bool {
-        self.lock().reading.knows_text()
-    }
-
-    /// The visible text so far.
+    /// The visible text of what was given out; of a stream whose protocol nobody here knows, the data of its events.
     #[getter]
     fn text(&self) -> String {
         self.lock().reading.text().to_owned()
+    }
+
+    /// The same without the last so many events, of those that were given out at once.
+    fn text_before(&self, untaken: usize) -> String {
+        self.lock().reading.text_before(untaken).to_owned()
     }
 
     /// Tokens told of so far, as a dict, or `None`.

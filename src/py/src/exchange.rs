@@ -37,6 +37,8 @@ pub struct Exchange {
     route: Arc<Route>,
     request: Arc<Request>,
     limits: Limits,
+    /// Whether it goes where a redirect leads, on the same origin; a transport's client decides that itself.
+    follows: bool,
     state: Mutex<State>,
     running: Mutex<Option<Running>>,
     stop: Notify,
@@ -59,6 +61,8 @@ enum State {
 impl Exchange {
     /// `headers` are pairs, without those that speak of the connection or of the body's length.
     #[new]
+    #[pyo3(signature = (method, url, headers, body, timeout, proxy, ca_bundle, follows=false))]
+    #[allow(clippy::too_many_arguments)] // a request, and how it travels
     fn new(
         method: &str,
         url: &Bound<'_, PyAny>,
@@ -67,6 +71,7 @@ impl Exchange {
         timeout: &Bound<'_, PyAny>,
         proxy: &Bound<'_, PyAny>,
         ca_bundle: &Bound<'_, PyAny>,
+        follows: bool,
     ) -> PyResult<Self> {
         let py = url.py();
         let _inside = Inside::enter(py);
@@ -86,6 +91,7 @@ impl Exchange {
             route,
             request: Arc::new(request),
             limits: Limits { timeouts, attempt: None, max_response_bytes: u64::MAX },
+            follows,
             state: Mutex::new(State::New),
             running: Mutex::default(),
             stop: Notify::new(),
@@ -104,11 +110,11 @@ impl Exchange {
         head: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let _inside = Inside::enter(py);
-        self.begin()?;
+        self.begin(py)?;
         let held = Held::check_out().inspect_err(|_| self.put(State::Over))?;
         let (lane, limits) = (held.lane(), self.limits(limit, head));
-        let work = lane.open(&self.route, &self.request, &limits);
-        let opening = self.finish(held.run(py, &self.stop, work))?;
+        let work = lane.open(&self.route, &self.request, &limits, self.follows);
+        let opening = self.finish(py, held.run(py, &self.stop, work))?;
         let (replays, fully_sent) = (opening.replays, opening.fully_sent);
         match opening.result {
             Ok(stream) => {
@@ -130,16 +136,16 @@ impl Exchange {
     fn read<'py>(&self, py: Python<'py>, least: usize, silence: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let _inside = Inside::enter(py);
         let (held, mut stream) = match self.take() {
-            State::Here(here) => *here,
+            State::Here(here) if here.0.is_ours() => *here,
             State::Over => {
                 self.put(State::Over);
                 return Ok(PyBytes::new(py, b"").into_any());
             }
-            state => return Err(self.misused(state)),
+            state => return Err(self.misused(py, state)),
         };
         limit_silence(&mut stream, silence);
         let lane = held.lane();
-        let read = self.finish(held.run(py, &self.stop, lane.read(&mut stream, least)))?;
+        let read = self.finish(py, held.run(py, &self.stop, lane.read(&mut stream, least)))?;
         match read {
             Ok(bytes) => {
                 if stream.is_over() {
@@ -165,10 +171,13 @@ impl Exchange {
         head: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let this = slf.get();
-        this.begin()?;
+        this.begin(slf.py())?;
         let (route, request) = (Arc::clone(&this.route), Arc::clone(&this.request));
-        let limits = this.limits(limit, head);
-        this.start(slf, |lane| async move { Parcel::Opened(lane.open(&route, &request, &limits).await) })
+        let (limits, follows) = (this.limits(limit, head), this.follows);
+        this.start(
+            slf,
+            |lane| async move { Parcel::Opened(lane.open(&route, &request, &limits, follows).await) },
+        )
     }
 
     /// `read` for the running event loop: an awaitable. Cancelling it does not end the exchange; `close` does.
@@ -177,7 +186,7 @@ impl Exchange {
         let this = slf.get();
         let mut stream = match this.take() {
             State::There(process, stream) if runtime::is_current(process) => stream,
-            state => return Err(this.misused(state)),
+            state => return Err(this.misused(slf.py(), state)),
         };
         limit_silence(&mut stream, silence);
         this.start(slf, |lane| async move {
@@ -250,6 +259,10 @@ impl Exchange {
         let started = bridge::start(slf.py(), addressee, work);
         let (awaitable, running) = started.inspect_err(|_| self.put(State::Over))?;
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        if matches!(*self.lock(), State::Over) {
+            // Closed by another thread while it was started.
+            self.close();
+        }
         Ok(awaitable)
     }
 
@@ -261,25 +274,35 @@ impl Exchange {
         limits
     }
 
-    fn begin(&self) -> PyResult<()> {
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
         match self.take() {
             State::New => Ok(()),
-            state => Err(self.misused(state)),
+            state => Err(self.misused(py, state)),
         }
     }
 
     /// What was done, or the reason why it was not, after which the exchange is over.
-    fn finish<T>(&self, ended: PyResult<Option<T>>) -> PyResult<T> {
-        let closed = || PyRuntimeError::new_err("this exchange was closed in another thread");
-        ended.and_then(|done| done.ok_or_else(closed)).inspect_err(|_| self.put(State::Over))
+    fn finish<T>(&self, py: Python<'_>, ended: PyResult<Option<T>>) -> PyResult<T> {
+        ended.and_then(|done| done.ok_or_else(|| errors::closed(py))).inspect_err(|_| self.put(State::Over))
     }
 
-    fn misused(&self, state: State) -> PyErr {
+    fn misused(&self, py: Python<'_>, state: State) -> PyErr {
         let said = match &state {
             State::New => "this exchange was not opened",
             State::Busy => "this exchange is busy, or it is another thread's or loop's",
+            State::Here(here) if !here.0.is_ours() => {
+                self.put(state);
+                return errors::of_the_parent(py);
+            }
+            State::There(process, _) if !runtime::is_current(process) => {
+                self.put(state);
+                return errors::of_the_parent(py);
+            }
             State::Here(_) | State::There(..) => "this exchange is open, for the other of the two fronts",
-            State::Over => "this exchange is over",
+            State::Over => {
+                self.put(state);
+                return errors::closed(py);
+            }
         };
         self.put(state);
         PyRuntimeError::new_err(said)

@@ -16,7 +16,7 @@ use steadycall_core::gates::Config;
 use steadycall_core::keys::Key;
 use steadycall_core::passage::Keys;
 use steadycall_core::time::{Deadline, seconds};
-use steadycall_core::{estimate, model};
+use steadycall_core::{choices, estimate, model};
 use steadycall_net::clock::Duration;
 use steadycall_net::doorway::Doorway;
 
@@ -31,6 +31,12 @@ use crate::runtime::Process;
 #[pyfunction]
 pub fn model_of(path: &str, body: &[u8]) -> String {
     model::of(path, body).unwrap_or_default().into_owned()
+}
+
+/// How many answers a request asks for; 1 where its body does not say.
+#[pyfunction]
+pub fn choices_of(body: &[u8]) -> usize {
+    choices::of(body)
 }
 
 /// Headers that carry the key which a provider keeps limits by.

@@ -56,6 +56,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<caller::Caller>()?;
     module.add_function(wrap_pyfunction!(options::header_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(gates::model_of, module)?)?;
+    module.add_function(wrap_pyfunction!(caller::told_gates, module)?)?;
+    module.add_function(wrap_pyfunction!(gates::choices_of, module)?)?;
     module.add_class::<policy::Backoff>()?;
     module.add_class::<policy::CheckedPolicy>()?;
     module.add_class::<run::Run>()?;

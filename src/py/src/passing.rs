@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use steadycall_core::classify::Dialect;
 use steadycall_core::failure::Kind;
@@ -61,8 +60,9 @@ impl Passing {
         let mut pass = match taken {
             Place::Before(pass) => pass,
             other => {
+                let is_over = matches!(other, Place::Over);
                 *self.place() = other;
-                return Ok(None);
+                return if is_over { Err(errors::closed(py)) } else { Ok(None) };
             }
         };
         match pass.look() {
@@ -103,21 +103,25 @@ impl Passing {
     /// when they are passed. Ctrl-C ends it within 50 ms, `give_up` from another thread at once.
     fn go(&self, py: Python<'_>) -> PyResult<bool> {
         let _inside = Inside::enter(py);
-        let Some(job) = self.job() else { return Ok(true) };
+        let Some(job) = self.job(py)? else { return Ok(true) };
         match runtime::block_on(py, job, &self.stop)? {
             Some(done) => self.settle(py, done),
-            None => Err(PyRuntimeError::new_err("this call was given up in another thread")),
+            None => Err(errors::closed(py)),
         }
     }
 
     /// `go` for the running event loop: an awaitable. Cancelling it does not end the waiting; `give_up` does.
     fn ago<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let this = slf.get();
-        let Some(job) = this.job() else { return Ok(None) };
+        let Some(job) = this.job(slf.py())? else { return Ok(None) };
         let addressee = Addressee::Passing(slf.clone().unbind());
         let work = |lane| async move { Parcel::Passed(job.run(&lane).await) };
         let (awaitable, running) = bridge::start(slf.py(), addressee, work)?;
         *this.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        if matches!(*this.place(), Place::Over) {
+            // Given up by another thread while it was started.
+            this.give_up();
+        }
         Ok(Some(awaitable))
     }
 
@@ -208,14 +212,16 @@ impl Passing {
         Ok(through.into_pyobject(py)?.to_owned().into_any().unbind())
     }
 
-    fn job(&self) -> Option<Job> {
+    fn job(&self, py: Python<'_>) -> PyResult<Option<Job>> {
         let mut place = self.place();
         match std::mem::replace(&mut *place, Place::Busy) {
-            Place::Before(pass) if self.lends_sleep => Some(Job::Listen(pass)),
-            Place::Before(pass) => Some(Job::Enter(pass)),
+            Place::Before(pass) if self.lends_sleep => Ok(Some(Job::Listen(pass))),
+            Place::Before(pass) => Ok(Some(Job::Enter(pass))),
             other => {
+                let is_over = matches!(other, Place::Over);
                 *place = other;
-                None
+                drop(place);
+                if is_over { Err(errors::closed(py)) } else { Ok(None) }
             }
         }
     }
@@ -232,11 +238,11 @@ impl Passing {
         };
         let mut held = self.place();
         // What was given up meanwhile gives everything back.
-        let given_up =
-            if matches!(*held, Place::Over) { place } else { std::mem::replace(&mut *held, place) };
+        let is_over = matches!(*held, Place::Over);
+        let given_up = if is_over { place } else { std::mem::replace(&mut *held, place) };
         drop(held);
         drop(given_up);
-        Ok(through)
+        if is_over { Err(errors::closed(py)) } else { Ok(through) }
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {

@@ -61,6 +61,8 @@ imported! {
     weak_reference = "weakref"."ref";
     /// `steadycall.Error`.
     error = "steadycall._errors"."Error";
+    /// `steadycall.Closed`.
+    closed = "steadycall._errors"."Closed";
     /// `steadycall.ConfigError`.
     config_error = "steadycall._errors"."ConfigError";
     /// `steadycall.FailureKind`.

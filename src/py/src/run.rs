@@ -218,6 +218,7 @@ impl Run {
                 "breaker_open" => StopReason::BreakerOpen,
                 "queue_full" => StopReason::QueueFull,
                 "deadline" => StopReason::Deadline(Stage::Queue),
+                "before_attempt" => StopReason::Deadline(Stage::BeforeAttempt),
                 "hint_too_long" => StopReason::HintTooLong,
                 "request_budget" => StopReason::RequestBudget,
                 _ => StopReason::NotRetryable,

@@ -222,7 +222,9 @@ fn single(map: &Map<String, Value>) -> Option<Found<'_>> {
         map.get("incomplete_details").and_then(|details| details.get("reason")).and_then(Value::as_str);
     let cohere_text =
         map.get("response").and_then(|response| response.get("text")).is_some_and(says_something);
-    match word("finish_reason") {
+    // Cohere's version 2 says it in the `delta` of a stream's last event.
+    let end = map.get("finish_reason").or_else(|| map.get("delta")?.get("finish_reason"));
+    match end.and_then(Value::as_str).unwrap_or_default() {
         "ERROR" if !cohere_text => return outcome(Reason::ServerError, "ERROR"),
         "ERROR_TOXIC" => return outcome(Reason::ContentBlocked, "ERROR_TOXIC"),
         "ERROR_LIMIT" if !cohere_text => return outcome(Reason::PromptTooLong, "ERROR_LIMIT"),
@@ -309,6 +311,8 @@ mod tests {
             r#"{"candidates": [{"finishReason": "SAFETY"}]}"#,
             r#"{"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "content": {}}]}"#,
             r#"{"is_finished": true, "finish_reason": "ERROR", "response": {"text": ""}}"#,
+            r#"{"type": "message-end", "delta": {"finish_reason": "ERROR"}}"#,
+            r#"{"type": "message-end", "delta": {"finish_reason": "ERROR_TOXIC"}}"#,
             r#"{"finish_reason": "ERROR_TOXIC"}"#,
             r#"{"error_code": "TEMPORARILY_UNAVAILABLE", "message": "x"}"#,
             r#"{"fault": {"faultstring": "x"}}"#,
