@@ -223,6 +223,7 @@ def test_a_url_is_never_printed(command):
         (["-H", "A: b"], b"", 2, "needs --status"),
         (["--status", 503, "-H", "none"], b"", 2, "a header is written 'Name: value'"),
         (["--status", 99], b"", 2, "--status must be an HTTP status from 100 to 599, got 99"),
+        (["--status", 503, "--base", 1e308, "--cap", 1e308], b"", 2, "more seconds than a clock can show"),
         (["--status", 503, "--tries", 0], b"", 2, "--tries must be a whole number of at least 1, got 0"),
         (["--status", 503, "--max-wait", -1], b"", 2, "--max-wait must be"),
         (["--status", 503, "--backoff", "soon"], b"", 2, "--backoff must be"),

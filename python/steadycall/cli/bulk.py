@@ -143,9 +143,9 @@ def made(rows: Path, output: Path, given: dict[str, Any]) -> tuple[BulkRun, str]
     settings: dict[str, Any] = {name: given[name] for name in ("concurrency", "timeout") if given[name] is not None}
     settings["headers"] = headers_of(given["headers"], given["key_env"], given["key_header"], target)
     settings["policy"] = policy_of(given, POLICY)
-    if given["rpm"] is not None or given["tpm"] is not None:
-        settings["rate"] = RateLimit(given["rpm"], given["tpm"])
     with refusing():
+        if given["rpm"] is not None or given["tpm"] is not None:
+            settings["rate"] = RateLimit(given["rpm"], given["tpm"])
         more = {"failures": given["failures"], "retry_failed": given["retry_failed"]}
         return BulkRun(rows, output=output, url=url, base_url=base_url, **more, **settings), target
 

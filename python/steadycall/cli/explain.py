@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 TOO_LONG = 1
 
+# Each is on the line of time; more than this are no chain but a mistake.
+MOST_CHAINS = 10_000
+
 
 @click.command("explain")
 @click.option("--within", type=float, metavar="S", help="Seconds there are; exit code 1 says that it does not fit.")
@@ -51,6 +54,8 @@ def command(
       steadycall explain --tries 3 --attempt-timeout 15 --max-wait 10 --within 120 --chains 2
       steadycall explain --attempt-timeout 20 --latencies latencies.txt --svg policy.svg
     """
+    if chains > MOST_CHAINS:
+        raise click.UsageError(f"--chains must be at most {MOST_CHAINS}, got {chains}")
     policy = policy_of(fields, Policy(), most_requests=MOST_REQUESTS)
     with refusing():
         plan = plan_of(policy, chains=chains, within=within)
