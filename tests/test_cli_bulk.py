@@ -15,7 +15,7 @@ from steadycall import BulkPlan, BulkProgress, BulkSummary
 from steadycall.cli import bulk, main
 from steadycall.cli.keys import headers_of
 from steadycall.cli.meter import WINDOW, Meter
-from steadycall.cli.paint import duration
+from steadycall.cli.paint import duration, money
 from steadycall.cli.receipt import Prices, planned, summed
 from steadycall.cli.screen import Log
 from steadycall.testing import FakeServer, answers
@@ -177,7 +177,9 @@ def test_a_dry_run_prints_the_plan_and_sends_and_writes_nothing(command, server,
     assert "requests      30, at the worst 180" in found.out
     assert re.search(r"time          at least 3 min at the limits given; at the worst \d", found.out)
     assert re.search(r"tokens        about \d+ with the output asked for, the largest row about \d+", found.out)
-    assert re.search(r"cost          at most about \d", found.out)
+    assert re.search(
+        r"cost          about 0\.0000\d\d with one request a row\n +without the output of rows that", found.out
+    )
     assert server.requests == []
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     data = command("--dry-run", "--json").data
@@ -399,6 +401,27 @@ def test_a_wait_is_told_by_the_local_time_of_its_end(capsys):
 )
 def test_a_time_is_told_in_its_two_largest_units(seconds, told):
     assert duration(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (0.0, "0.00"),
+        (0.0012345, "0.0012"),
+        (0.99, "0.99"),
+        (0.5, "0.50"),
+        (1, "1.00"),
+        (1234.5, "1,234.50"),
+        (3e-9, "0.0000000030"),
+    ],
+)
+def test_an_amount_that_is_not_nothing_is_not_told_as_nothing(amount, told):
+    assert money(amount) == told
+
+
+def test_a_cost_that_no_number_holds_is_null_in_json(command):
+    write_rows(command.rows, 30)
+    assert command("--dry-run", "--json", "--price-in", 1.7e308).data["cost"] is None
 
 
 SUMMARY = {

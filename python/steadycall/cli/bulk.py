@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shlex
@@ -13,7 +12,7 @@ import click
 
 from steadycall import BulkRun, ConfigError, Error, RateLimit
 from steadycall._bulk_settings import POLICY, Settings
-from steadycall.cli import screen
+from steadycall.cli import paint, screen
 from steadycall.cli.keys import headers_of
 from steadycall.cli.meter import Meter
 from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
@@ -116,11 +115,11 @@ def command(
     if dry_run:
         with readable():
             plan = run.plan()
-        told = plan_data(plan, prices, target) if as_json else planned(plan, str(rows), prices, target)
-        click.echo(json.dumps(told, indent=2) if as_json else told)
+        told = paint.as_json(plan_data(plan, prices, target)) if as_json else planned(plan, str(rows), prices, target)
+        click.echo(told)
         return 0
     summary = watched(run, screen.view(every), again(context.obj))
-    click.echo(json.dumps(summary_data(summary, prices), indent=2) if as_json else summed(summary, prices))
+    click.echo(paint.as_json(summary_data(summary, prices)) if as_json else summed(summary, prices))
     code = exit_code(summary)
     if code == BAD_INPUT:
         form = "a row in the Batch format; payloads go with --url" if given["url"] is None else "a JSON object"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import sys
 import urllib.error
 from typing import BinaryIO
@@ -56,7 +54,7 @@ def command(
         failure = steadycall.classify(status=answer.status, headers=answer.headers, body=answer.body, url=url)
     least, most = (None, None) if failure is None else played(policy, answer, url)
     if as_json:
-        click.echo(json.dumps(as_data(answer, least, most), ensure_ascii=False, allow_nan=False, indent=2))
+        click.echo(paint.as_json(as_data(answer, least, most)))
     elif least is None or most is None:
         click.echo(f"{answer.status}: a good answer. There is nothing to retry.")
     else:
@@ -102,7 +100,7 @@ def as_data(answer: Answer, least: Rehearsal | None, most: Rehearsal | None) -> 
     if least is None or most is None:
         return {"status": answer.status, "good": True, "retries": False}
     failure, wait = least.failures[0], waits(least, most, 0)
-    hint = None if failure.hint is None else {"seconds": finite(failure.hint.seconds), "source": failure.hint.source}
+    hint = None if failure.hint is None else {"seconds": failure.hint.seconds, "source": failure.hint.source}
     return {
         "status": answer.status,
         "good": False,
@@ -174,8 +172,3 @@ def to(least: float, most: float) -> str:
     """A range in words."""
     ends = dict.fromkeys(map(paint.number, (least, most)))
     return " to ".join(ends)
-
-
-def finite(value: float) -> float | None:
-    """A number that JSON has; ``None`` for a wait of more digits than a number can hold."""
-    return value if math.isfinite(value) else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TextIO
 
 import click
 
 from steadycall import Policy
+from steadycall.cli import paint
 from steadycall.cli.latencies import BadLine, Latencies, read_latencies
 from steadycall.cli.options import MOST_REQUESTS, BadInput, policy_of, policy_options, refusing
 from steadycall.cli.picture import drawn
@@ -72,7 +72,7 @@ def command(
             picture.write_text(svg(plan), encoding="utf-8")
         except OSError as error:
             raise click.FileError(str(picture), error.strerror) from None
-    click.echo(json.dumps(as_data(plan, found), indent=2) if as_json else drawn(plan, found))
+    click.echo(paint.as_json(as_data(plan, found)) if as_json else drawn(plan, found))
     return TOO_LONG if plan.budget is not None and not plan.budget.fits else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from steadycall.cli.paint import duration, times
+from steadycall.cli.paint import duration, money, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def planned(plan: BulkPlan, name: str, prices: Prices, target: str) -> str:
     rows.append(row("tokens", f"about {plan.tokens:,} with the output asked for{largest}"))
     most = prices.most(plan.tokens)
     if most is not None:
-        rows.append(row("cost", f"at most about {most:,.2f} with one request a row"))
+        # The estimate has no output of such a row, so this is no bound.
+        rows.append(row("cost", f"about {money(most)} with one request a row"))
+        rows.append(row("", "without the output of rows that set no limit to it"))
     rows.append(row("requests", f"{plan.to_send:,}, at the worst {plan.worst_requests:,}"))
     least = f"at least {duration(plan.least_seconds)} at the limits given; " if plan.least_seconds else ""
     if plan.worst_seconds is None:
@@ -96,7 +98,7 @@ def service_at(target: str) -> str | None:
 
 def plan_data(plan: BulkPlan, prices: Prices, target: str) -> dict[str, Any]:
     """The plan for programs."""
-    return {**vars(plan), "most_cost": prices.most(plan.tokens), "batch_service": service_at(target)}
+    return {**vars(plan), "cost": prices.most(plan.tokens), "batch_service": service_at(target)}
 
 
 # After
@@ -120,7 +122,7 @@ def summed(summary: BulkSummary, prices: Prices) -> str:
     rows.append(row("tokens", f"{summary.input_tokens:,} in, {summary.output_tokens:,} out"))
     cost = prices.cost(summary.input_tokens, summary.output_tokens)
     if cost is not None:
-        rows.append(row("cost", f"{cost:,.2f} for this run's answers"))
+        rows.append(row("cost", f"{money(cost)} for this run's answers"))
     rows.append(row("time", duration(summary.elapsed)))
     rows.append(row("answers", summary.output))
     if failed:
