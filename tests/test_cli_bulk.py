@@ -222,6 +222,9 @@ def test_a_plan_says_whether_a_batch_service_would_do(target, change, said):
         ([], ["--url", "http://me:sk-secret@x/y"], "the URL holds a key"),
         ([], ["--url", "http://[x/y"], "--url or --base-url"),
         (["--key-env", "NO_SUCH"], None, "the environment has no NO_SUCH, or it is empty"),
+        (["--key-env", "sk-secret"], None, "the environment has no variable of that name, or it is empty"),
+        (["--key-env", "gsk_secret"], None, "the environment has no variable of that name"),
+        (["--failures", "-"], None, "'--failures': a run is resumed by its files, so it takes no pipe"),
         (["--key-header", "x-api-key"], None, "--key-header goes with --key-env"),
         (["--rpm", 0], None, "--rpm"),
         (["--rpm", 10**20], None, "--rpm must be a whole number of at most"),
@@ -298,6 +301,23 @@ def test_what_no_header_can_hold_is_no_key_and_not_printed(monkeypatch, key):
     with pytest.raises(click.UsageError) as caught:
         headers_of((), "SOME_KEY", None, "https://llm.example")
     assert not key.strip() or key not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "given", [["-H", "X-Foo: hush"], ["-HX-Foo: hush"], ["--header", "X-Foo: hush"], ["--header=X-Foo: hush"]], ids=str
+)
+def test_the_command_to_go_on_with_leaves_headers_out_and_is_refused_as_it_stands(command, given):
+    told = bulk.again(["bulk", *given, "in file", "--rpm", "1"])
+    assert told in ("steadycall bulk -H ... 'in file' --rpm 1", "steadycall bulk --header ... 'in file' --rpm 1")
+    assert command("-H", "...").code == 2
+
+
+@pytest.mark.parametrize(("files", "named"), [(["-", "-o", "out"], "'IN'"), (["in.jsonl", "-o", "-"], "'--output'")])
+def test_a_pipe_in_place_of_a_file_is_refused_by_name(capsys, files, named):
+    assert main(["bulk", *files, "--base-url", "http://x"]) == 2
+    told = capsys.readouterr().err
+    assert re.search(rf"{named}.*: a run is resumed by its files, so it takes no pipe", told)
+    assert told.count("\n") == 1
 
 
 # Figures

@@ -45,6 +45,16 @@ class Amount(click.FloatRange):
         return found
 
 
+class File(click.Path):
+    """A path; what is read or written only once is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-":
+            self.fail("a run is resumed by its files, so it takes no pipe: give a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = File(path_type=Path)
 SECONDS = Amount(min=0, min_open=True)
 PRICE = Amount(min=0)
 COUNT = click.IntRange(min=1)
@@ -52,9 +62,9 @@ DEFAULTS = Settings.__init__.__kwdefaults__ or {}
 
 
 @click.command("bulk")
-@click.argument("rows", type=click.Path(path_type=Path), metavar="IN")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="OUT", help="File of answers.")
-@click.option("--failures", type=click.Path(path_type=Path), metavar="FILE", help="File of failures; else beside OUT.")
+@click.argument("rows", type=FILE, metavar="IN")
+@click.option("-o", "--output", required=True, type=FILE, metavar="OUT", help="File of answers.")
+@click.option("--failures", type=FILE, metavar="FILE", help="File of failures; else beside OUT.")
 @click.option("--url", metavar="URL", help="Where all rows go; each line of IN is then a payload.")
 @click.option("--base-url", metavar="URL", help="Where rows in the Batch format go; else OPENAI_BASE_URL.")
 @click.option("--key-env", metavar="NAME", help="The variable of the environment that holds the key.")
@@ -205,8 +215,27 @@ class Cut(click.ClickException):
 
 
 def again(arguments: object) -> str:
-    """The command as it was given, to be given once more; it holds no key."""
-    return shlex.join(["steadycall", *map(str, arguments)]) if isinstance(arguments, list) else "steadycall bulk ..."
+    """The command as it was given, to be given once more; it holds no key, and no value of a header."""
+    if not isinstance(arguments, list):
+        return "steadycall bulk ..."
+    told = [shlex.quote(one) for one in without_headers(list(map(str, arguments)))]
+    return " ".join(["steadycall", *told])
+
+
+def without_headers(arguments: list[str]) -> Iterator[str]:
+    """The arguments with dots, which are no header, in the place of each header: it may hold what is a secret."""
+    left = iter(arguments)
+    for one in left:
+        if one == "--":
+            yield one
+            yield from left
+        elif one in ("-H", "--header"):
+            next(left, None)
+            yield from (one, "...")
+        elif one.startswith("--header=") or (one.startswith("-H") and one != "-H"):
+            yield from ("-H", "...")
+        else:
+            yield one
 
 
 def exit_code(summary: BulkSummary) -> int:
