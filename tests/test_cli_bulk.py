@@ -16,7 +16,7 @@ from steadycall.cli import bulk, main
 from steadycall.cli.keys import headers_of
 from steadycall.cli.meter import WINDOW, Meter
 from steadycall.cli.paint import duration, money
-from steadycall.cli.receipt import Prices, planned, summed
+from steadycall.cli.receipt import BAD_LINES, Prices, planned, summed
 from steadycall.cli.screen import Log
 from steadycall.testing import FakeServer, answers
 
@@ -120,9 +120,44 @@ def test_a_file_of_bad_lines_only_is_exit_code_4(command, server):
     command.rows.write_text("no json\n{}\n")
     found = command()
     assert found.code == 4
-    assert "in.jsonl is a row in the Batch format; payloads go with --url" in found.err
+    assert "in.jsonl is a row in the Batch format; " in found.err
+    assert "--url" not in found.err
+    assert "--retry-failed" not in found.out
+    assert "mend 2 bad lines in a file of their own" in found.out
     assert re.search(r"failed        2\n +1 missing_custom_id\n +1 not_json\n", found.out)
     assert server.requests == []
+
+
+def test_a_number_for_an_id_is_no_reason_to_speak_of_payloads(command):
+    command.rows.write_text(json.dumps({"custom_id": 1, "method": "POST", "url": CHAT, "body": {"model": "m"}}) + "\n")
+    found = command()
+    assert found.code == 4
+    assert "--url" not in found.err
+
+
+def test_payloads_without_a_url_are_sent_once_what_the_summary_says_is_done(command, server):
+    server.answer("/x", answers.openai.ok())
+    command.rows.write_text('{"model": "m"}\n')
+    found = command()
+    assert found.code == 4
+    assert f"Payloads go with --url: give it, and remove {command.failures}" in found.err
+    command.failures.unlink()
+    assert command(to=["--url", server.url_for("/x")]).code == 0
+
+
+def test_when_all_that_is_left_failed_before_the_summary_says_what_to_add(command, server):
+    server.answer(CHAT, answers.openai.bad_request(), answers.openai.ok())
+    write_rows(command.rows, 1)
+    assert command().code == 1
+    found = command()
+    assert found.code == 1
+    assert "nothing was sent, for all that is left failed in earlier runs: add --retry-failed" in found.out
+    assert command("--retry-failed").code == 0
+
+
+def test_one_row_that_is_left_is_one():
+    assert bulk.going_on(1, "it again") == "1 row is left; to go on: it again"
+    assert bulk.going_on(1200, "it again") == "1,200 rows are left; to go on: it again"
 
 
 def test_retries_count_as_requests(command, server):
@@ -493,4 +528,4 @@ def test_every_code_of_a_bad_line_is_in_the_docs():
     from pathlib import Path
 
     told = (Path(__file__).parent.parent / "docs" / "bulk.md").read_text()
-    assert [code for code in bulk.BAD_LINES if f"`{code}`" not in told] == []
+    assert [code for code in BAD_LINES if f"`{code}`" not in told] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
@@ -16,7 +17,8 @@ from steadycall.cli import paint, screen
 from steadycall.cli.keys import headers_of
 from steadycall.cli.meter import Meter
 from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
-from steadycall.cli.receipt import Prices, plan_data, planned, summary_data, summed
+from steadycall.cli.paint import times
+from steadycall.cli.receipt import Prices, bad_lines, plan_data, planned, summary_data, summed
 from steadycall.cli.stopping import Stopping
 
 TYPE_CHECKING = False
@@ -27,12 +29,6 @@ if TYPE_CHECKING:
     from steadycall import BulkSummary
 
 SOME_FAILED, STOPPED, BAD_INPUT, ABORTED = 1, 3, 4, 130
-
-# What is wrong with a line that is no row; docs/bulk.md lists them.
-BAD_LINES = {
-    *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
-    *("missing_body", "stream", "too_long"),
-}
 
 
 class Amount(click.FloatRange):
@@ -132,8 +128,7 @@ def command(
     click.echo(paint.as_json(summary_data(summary, prices)) if as_json else summed(summary, prices))
     code = exit_code(summary)
     if code == BAD_INPUT:
-        form = "a row in the Batch format; payloads go with --url" if given["url"] is None else "a JSON object"
-        click.echo(f"no line of {rows} is {form}", err=True)
+        click.echo(unfit(rows, given["url"] is None, summary.failures), err=True)
     return code
 
 
@@ -191,7 +186,7 @@ def watched(run: BulkRun, view: screen.Terminal | screen.Log, command: str) -> B
             if summary is not None:
                 break
     if summary.left and told < 2:
-        view.say(f"{summary.left:,} rows are left; to go on: {command}")
+        view.say(going_on(summary.left, command))
     return summary
 
 
@@ -202,10 +197,36 @@ def saying(asked: int, in_flight: int, command: str) -> str:
     return f"stopped now: what was in flight may have been billed; to go on: {command}"
 
 
+def going_on(left: int, command: str) -> str:
+    """What is said at the end of a run that leaves rows."""
+    return f"{times(left, 'row')} {'is' if left == 1 else 'are'} left; to go on: {command}"
+
+
 def in_words(error: Exception) -> str:
     """An error in one line; one of a file without its number, which says nothing to most."""
     named = isinstance(error, OSError) and error.filename is not None and error.strerror
     return f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[attr-defined]  # of an OSError
+
+
+def unfit(rows: Path, batch: bool, failures: str) -> str:
+    """What is said of an input no line of which can be sent."""
+    if not batch:
+        return f"no line of {rows} is a payload that can be sent; {failures} says of each what is wrong"
+    told = f"no line of {rows} is a row in the Batch format; {failures} says of each what is wrong"
+    if not looks_like_payloads(rows):
+        return told
+    return f"{told}. Payloads go with --url: give it, and remove {failures}, which records them as failed"
+
+
+def looks_like_payloads(rows: Path) -> bool:
+    """Whether the first line is an object without what makes a row of the Batch format."""
+    with open(rows, "rb") as lines:
+        first = next((line for line in lines if line.strip()), b"")
+    try:
+        found = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and not {"custom_id", "body"} & found.keys()
 
 
 class Cut(click.ClickException):
@@ -244,6 +265,6 @@ def exit_code(summary: BulkSummary) -> int:
         return ABORTED
     if summary.left:
         return STOPPED
-    if summary.rows and sum(summary.outcomes.get(code, 0) for code in BAD_LINES) == summary.rows:
+    if summary.rows and bad_lines(summary) == summary.rows:
         return BAD_INPUT
     return SOME_FAILED if summary.failed or summary.earlier_failed else 0

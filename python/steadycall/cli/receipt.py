@@ -24,6 +24,11 @@ BATCH_SERVICES = {
     "api.mistral.ai": "Mistral",
     "api.groq.com": "Groq",
 }
+# What is wrong with a line that is no row; docs/bulk.md lists them.
+BAD_LINES = {
+    *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
+    *("missing_body", "stream", "too_long"),
+}
 # Below this a run is over before a batch job has begun.
 SOON_OVER = 300.0
 
@@ -126,8 +131,24 @@ def summed(summary: BulkSummary, prices: Prices) -> str:
     rows.append(row("time", duration(summary.elapsed)))
     rows.append(row("answers", summary.output))
     if failed:
-        rows.append(row("failures", f"{summary.failures} (--retry-failed sends them again)"))
+        rows += [row("failures", summary.failures), *(row("", told) for told in again(summary))]
     return "\n".join(rows)
+
+
+def again(summary: BulkSummary) -> list[str]:
+    """What sends again what failed."""
+    if summary.earlier_failed and not summary.left and not summary.answered + summary.failed:
+        return ["nothing was sent, for all that is left failed in earlier runs: add --retry-failed to send it again"]
+    bad = bad_lines(summary)
+    told = ["--retry-failed sends them again"] if summary.failed + summary.earlier_failed > bad else []
+    if bad:
+        told.append(f"mend {times(bad, 'bad line')} in a file of their own, for other rows need another output")
+    return told
+
+
+def bad_lines(summary: BulkSummary) -> int:
+    """Lines of the input that this run found to be no rows."""
+    return sum(summary.outcomes.get(code, 0) for code in BAD_LINES)
 
 
 def earlier(count: int) -> str:
