@@ -193,6 +193,8 @@ def test_numbers_and_json_lines_are_read(lines):
         (["nan"], "line 1 holds no number"),
         (["NaN"], "line 1 holds no number"),
         (["-1"], "line 1 holds no number"),
+        (["1" + "0" * 400], "line 1 holds no number"),
+        (["[" * 100_000], "line 1 holds no number"),
         (["true"], "line 1 holds no number"),
         (["[1]"], "line 1 holds no number"),
         (['{"elapsed": "1"}'], "line 1 holds no number"),
@@ -217,6 +219,12 @@ def test_the_attempt_timeout_is_compared_with_them(explain, tmp_path):
 def test_a_field_of_another_name_is_named(explain, tmp_path):
     (tmp_path / "took").write_text('{"took": 3, "elapsed": 1}\n')
     assert json.loads(explain("--latencies", tmp_path / "took", "--key", "took", "--json"))["latencies"]["p50"] == 3.0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_of_a_windows_shell_is_read(explain, tmp_path, encoding):
+    (tmp_path / "took").write_bytes("1\r\n2\r\n".encode(encoding))
+    assert json.loads(explain("--latencies", tmp_path / "took", "--json"))["latencies"]["count"] == 2
 
 
 # Errors

@@ -50,6 +50,8 @@ def command(
     """
     policy = policy_of(fields, Policy(), most_requests=MOST_REQUESTS)
     answer = taken(file, status, headers)
+    if status is None and not 100 <= answer.status <= 599:
+        raise BadInput(f"the status line has {answer.status}, which is no status: they go from 100 to 599")
     with refusing():
         failure = steadycall.classify(status=answer.status, headers=answer.headers, body=answer.body, url=url)
     least, most = (None, None) if failure is None else played(policy, answer, url)
@@ -130,7 +132,7 @@ def in_words(answer: Answer, least: Rehearsal, most: Rehearsal, color: paint.Pai
     if failure.hint is None:
         hint = "none: the server asks for no wait"
     else:
-        hint = f"{paint.seconds(failure.hint.seconds)}, asked for in {failure.hint.source}"
+        hint = f"{paint.long(failure.hint.seconds)}, asked for in {failure.hint.source}"
     whose = "no provider recognised" if failure.dialect == "generic" else failure.dialect
     rows = [
         ("status", f"{answer.status}{code} ({whose})"),
@@ -152,7 +154,7 @@ def what_it_does(least: Rehearsal, most: Rehearsal) -> str:
     if wait is None:
         return f"gives up at once: {most.because}"
     if wait[0] == wait[1]:
-        return f"waits {paint.seconds(wait[0])} and tries again"
+        return f"waits {paint.long(wait[0])} and tries again"
     return f"waits {to(*wait)} s, drawn at random, and tries again"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
 from steadycall import Policy
 from steadycall.cli import paint
-from steadycall.cli.latencies import BadLine, Latencies, read_latencies
+from steadycall.cli.latencies import BadLine, Latencies, read_latencies, text_of
 from steadycall.cli.options import MOST_REQUESTS, BadInput, policy_of, policy_options, refusing
 from steadycall.cli.picture import drawn
 from steadycall.cli.plan import Plan, plan_of
@@ -28,7 +28,7 @@ MOST_CHAINS = 10_000
 @click.command("explain")
 @click.option("--within", type=float, metavar="S", help="Seconds there are; exit code 1 says that it does not fit.")
 @click.option("--chains", type=int, default=1, metavar="N", help="Calls that follow one another.  [default: 1]")
-@click.option("--latencies", type=click.File("r"), metavar="FILE", help="Seconds that calls took, one a line.")
+@click.option("--latencies", type=click.File("rb"), metavar="FILE", help="Seconds that calls took, one a line.")
 @click.option("--key", metavar="NAME", help="The field that holds them, where a line is a JSON object.")
 @click.option(
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it there."
@@ -38,7 +38,7 @@ MOST_CHAINS = 10_000
 def command(
     within: float | None,
     chains: int,
-    latencies: TextIO | None,
+    latencies: BinaryIO | None,
     key: str | None,
     picture: Path | None,
     as_json: bool,
@@ -62,7 +62,7 @@ def command(
     found = None
     if latencies is not None:
         try:
-            found = read_latencies(latencies, key=key, timeout=fields["attempt_timeout"])
+            found = read_latencies(text_of(latencies.read()), key=key, timeout=fields["attempt_timeout"])
         except (BadLine, UnicodeDecodeError) as error:
             raise BadInput(f"{latencies.name}: {error}") from None
     elif key is not None:

@@ -11,6 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
+LONG = 120.0
+"""Seconds from which on people reckon in minutes."""
+
 BOLD, DIM, GREEN, RED, YELLOW, BLUE = "1", "2", "32", "31", "33", "34"
 
 
@@ -48,6 +51,13 @@ def number(value: float) -> str:
 def seconds(value: float) -> str:
     """The same with its unit."""
     return f"{number(value)} s"
+
+
+def long(value: float) -> str:
+    """The same, with larger units besides where seconds say little."""
+    if math.isinf(value):
+        return "longer than a number can hold"
+    return f"{seconds(value)} ({duration(value)})" if value >= LONG else seconds(value)
 
 
 def times(count: int, one: str) -> str:
