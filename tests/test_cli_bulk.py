@@ -401,6 +401,19 @@ def test_a_wait_ahead_is_part_of_the_time_left():
     assert Meter().read(at(10.0, answered=10, waits_until=until), until).waits_until is None
 
 
+def test_a_pause_that_a_provider_asked_for_does_not_change_the_pace_of_what_comes_after_it():
+    meter, until = Meter(), NOON + timedelta(seconds=310)
+    for second in range(1, 11):
+        meter.read(at(second, answered=second), NOON + timedelta(seconds=second))
+    for second in range(11, 310):
+        now = NOON + timedelta(seconds=second)
+        found = meter.read(at(second, answered=10, waits_until=until), now)
+        assert found.left_seconds == pytest.approx((until - now).total_seconds() + 990, rel=1e-6)
+        assert found.ends_at == until + timedelta(seconds=990)
+    found = meter.read(at(310.5, answered=10), NOON + timedelta(seconds=310.5))
+    assert found.left_seconds == pytest.approx(990)
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 200), st.integers(0, 50), st.integers(0, 50)), max_size=60),
     st.one_of(st.none(), st.integers(-10, 10**9)),
@@ -414,7 +427,7 @@ def test_no_run_has_a_pace_below_0_or_an_end_before_now(steps, wait):
         assert found.requests_per_second >= 0
         assert found.left_seconds is None or found.left_seconds >= 0
         assert found.ends_at is None or found.ends_at >= now
-        assert meter._seen[-1].elapsed - meter._seen[0].elapsed <= WINDOW + 200
+        assert meter._seen[-1][0].elapsed - meter._seen[0][0].elapsed <= WINDOW + 200
 
 
 def test_a_log_has_a_line_at_the_start_one_every_few_seconds_and_one_at_the_end(capsys):
