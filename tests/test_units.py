@@ -134,6 +134,14 @@ def test_an_error_of_a_call_in_a_stopped_group_says_what_stopped_it(run, lesson,
     assert result.error.__notes__[-1].startswith("The group was stopped: the user closed the course.")
 
 
+@pytest.mark.parametrize("why", [None, "", " ", 3, ValueError("x")], ids=repr)
+def test_a_group_is_stopped_with_a_text_that_says_why(why):
+    one = group()
+    with pytest.raises(steadycall.ConfigError, match="why must be a text"):
+        one.stop(why)
+    assert not one.stopped
+
+
 def test_a_bound_policy_lends_its_validator_and_its_hooks(run, lesson):
     ends, retries = [], []
     bound = AT_ONCE.bind(validate=str.upper, on_end=ends.append, on_retry=retries.append)
@@ -744,7 +752,9 @@ def test_a_call_for_the_other_front_is_refused_when_it_shows():
     with pytest.raises(steadycall.ConfigError, match=r"call must be a coroutine function .a plain one needs run."):
         asyncio.run(group().arun(call=lambda: asked.append(1) or "text", save=print))
     assert asked == [1]
-    with pytest.raises(steadycall.ConfigError, match=r"call must be a plain callable .a coroutine function needs arun."):
+    with pytest.raises(
+        steadycall.ConfigError, match=r"call must be a plain callable .a coroutine function needs arun."
+    ):
         group().run(call=lambda: made_async(print)(1), save=print)
 
 

@@ -162,8 +162,17 @@ class UnitGroup:
         return await adrive(self._work(call, save, validate, alive, name, awaits=True).steps())
 
     def stop(self, why: str = "stop() was called") -> None:
-        """Stop the group: no unit makes a request any more, and answers that come are discarded. The first reason stays."""
-        self._terms.flag.put_up(why)
+        """Stop the group: no unit makes a request any more, and answers that come are discarded.
+
+        Args:
+            why: a text for ``stop_cause``, and for the cause of each unit that ends by it; the first one stays.
+
+        Raises:
+            ConfigError: it is no text, or an empty one.
+        """
+        if not isinstance(why, str) or not why.strip():
+            raise ConfigError("why", repr(why), "a text that says why the group is stopped")
+        self._terms.flag.put_up(str(why))
 
     @property
     def stopped(self) -> bool:
