@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 import steadycall
 from steadycall import cli
 from steadycall.cli.app import app
-from steadycall.cli.paint import Paint, writes
+from steadycall.cli.paint import Paint, as_json, writes
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "cli.md"
@@ -170,6 +171,11 @@ def test_signs_are_asked_of_the_encoding():
     assert writes("█░", Stream())
     assert not writes("█", Stream(encoding="latin-1"))
     assert not writes("█", Stream(encoding=None))
+
+
+def test_json_has_no_number_that_json_does_not_know():
+    found = as_json({"a": math.inf, "b": [-math.inf, {"c": (math.nan, 1.5)}]})
+    assert json.loads(found) == {"a": None, "b": [None, {"c": [None, 1.5]}]}
 
 
 def samples():

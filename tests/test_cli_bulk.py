@@ -15,8 +15,8 @@ from steadycall import BulkPlan, BulkProgress, BulkSummary
 from steadycall.cli import bulk, main
 from steadycall.cli.keys import headers_of
 from steadycall.cli.meter import WINDOW, Meter
-from steadycall.cli.paint import duration
-from steadycall.cli.receipt import Prices, planned, summed
+from steadycall.cli.paint import duration, money
+from steadycall.cli.receipt import BAD_LINES, Prices, planned, summed
 from steadycall.cli.screen import Log
 from steadycall.testing import FakeServer, answers
 
@@ -120,9 +120,44 @@ def test_a_file_of_bad_lines_only_is_exit_code_4(command, server):
     command.rows.write_text("no json\n{}\n")
     found = command()
     assert found.code == 4
-    assert "in.jsonl is a row in the Batch format; payloads go with --url" in found.err
+    assert "in.jsonl is a row in the Batch format; " in found.err
+    assert "--url" not in found.err
+    assert "--retry-failed" not in found.out
+    assert "mend 2 bad lines in a file of their own" in found.out
     assert re.search(r"failed        2\n +1 missing_custom_id\n +1 not_json\n", found.out)
     assert server.requests == []
+
+
+def test_a_number_for_an_id_is_no_reason_to_speak_of_payloads(command):
+    command.rows.write_text(json.dumps({"custom_id": 1, "method": "POST", "url": CHAT, "body": {"model": "m"}}) + "\n")
+    found = command()
+    assert found.code == 4
+    assert "--url" not in found.err
+
+
+def test_payloads_without_a_url_are_sent_once_what_the_summary_says_is_done(command, server):
+    server.answer("/x", answers.openai.ok())
+    command.rows.write_text('{"model": "m"}\n')
+    found = command()
+    assert found.code == 4
+    assert f"Payloads go with --url: give it, and remove {command.failures}" in found.err
+    command.failures.unlink()
+    assert command(to=["--url", server.url_for("/x")]).code == 0
+
+
+def test_when_all_that_is_left_failed_before_the_summary_says_what_to_add(command, server):
+    server.answer(CHAT, answers.openai.bad_request(), answers.openai.ok())
+    write_rows(command.rows, 1)
+    assert command().code == 1
+    found = command()
+    assert found.code == 1
+    assert "nothing was sent, for all that is left failed in earlier runs: add --retry-failed" in found.out
+    assert command("--retry-failed").code == 0
+
+
+def test_one_row_that_is_left_is_one():
+    assert bulk.going_on(1, "it again") == "1 row is left; to go on: it again"
+    assert bulk.going_on(1200, "it again") == "1,200 rows are left; to go on: it again"
 
 
 def test_retries_count_as_requests(command, server):
@@ -177,7 +212,9 @@ def test_a_dry_run_prints_the_plan_and_sends_and_writes_nothing(command, server,
     assert "requests      30, at the worst 180" in found.out
     assert re.search(r"time          at least 3 min at the limits given; at the worst \d", found.out)
     assert re.search(r"tokens        about \d+ with the output asked for, the largest row about \d+", found.out)
-    assert re.search(r"cost          at most about \d", found.out)
+    assert re.search(
+        r"cost          about 0\.0000\d\d with one request a row\n +without the output of rows that", found.out
+    )
     assert server.requests == []
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     data = command("--dry-run", "--json").data
@@ -220,8 +257,14 @@ def test_a_plan_says_whether_a_batch_service_would_do(target, change, said):
         ([], ["--url", "http://me:sk-secret@x/y"], "the URL holds a key"),
         ([], ["--url", "http://[x/y"], "--url or --base-url"),
         (["--key-env", "NO_SUCH"], None, "the environment has no NO_SUCH, or it is empty"),
+        (["--key-env", "sk-secret"], None, "the environment has no variable of that name, or it is empty"),
+        (["--key-env", "gsk_secret"], None, "the environment has no variable of that name"),
+        (["--failures", "-"], None, "'--failures': a run is resumed by its files, so it takes no pipe"),
         (["--key-header", "x-api-key"], None, "--key-header goes with --key-env"),
         (["--rpm", 0], None, "--rpm"),
+        (["--rpm", 10**20], None, "--rpm must be a whole number of at most"),
+        (["--tpm", 10**20], None, "--tpm must be a whole number of at most"),
+        (["--failures", "out.jsonl.journal"], None, "bulk: journal must be another file than failures"),
         (["--timeout", "nan"], None, "--timeout"),
         (["--price-in", "inf"], None, "--price-in"),
         (["--tries", 0], None, "--tries must be a whole number of at least 1, got 0"),
@@ -295,6 +338,23 @@ def test_what_no_header_can_hold_is_no_key_and_not_printed(monkeypatch, key):
     assert not key.strip() or key not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "given", [["-H", "X-Foo: hush"], ["-HX-Foo: hush"], ["--header", "X-Foo: hush"], ["--header=X-Foo: hush"]], ids=str
+)
+def test_the_command_to_go_on_with_leaves_headers_out_and_is_refused_as_it_stands(command, given):
+    told = bulk.again(["bulk", *given, "in file", "--rpm", "1"])
+    assert told in ("steadycall bulk -H ... 'in file' --rpm 1", "steadycall bulk --header ... 'in file' --rpm 1")
+    assert command("-H", "...").code == 2
+
+
+@pytest.mark.parametrize(("files", "named"), [(["-", "-o", "out"], "'IN'"), (["in.jsonl", "-o", "-"], "'--output'")])
+def test_a_pipe_in_place_of_a_file_is_refused_by_name(capsys, files, named):
+    assert main(["bulk", *files, "--base-url", "http://x"]) == 2
+    told = capsys.readouterr().err
+    assert re.search(rf"{named}.*: a run is resumed by its files, so it takes no pipe", told)
+    assert told.count("\n") == 1
+
+
 # Figures
 
 
@@ -341,6 +401,19 @@ def test_a_wait_ahead_is_part_of_the_time_left():
     assert Meter().read(at(10.0, answered=10, waits_until=until), until).waits_until is None
 
 
+def test_a_pause_that_a_provider_asked_for_does_not_change_the_pace_of_what_comes_after_it():
+    meter, until = Meter(), NOON + timedelta(seconds=310)
+    for second in range(1, 11):
+        meter.read(at(second, answered=second), NOON + timedelta(seconds=second))
+    for second in range(11, 310):
+        now = NOON + timedelta(seconds=second)
+        found = meter.read(at(second, answered=10, waits_until=until), now)
+        assert found.left_seconds == pytest.approx((until - now).total_seconds() + 990, rel=1e-6)
+        assert found.ends_at == until + timedelta(seconds=990)
+    found = meter.read(at(310.5, answered=10), NOON + timedelta(seconds=310.5))
+    assert found.left_seconds == pytest.approx(990)
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 200), st.integers(0, 50), st.integers(0, 50)), max_size=60),
     st.one_of(st.none(), st.integers(-10, 10**9)),
@@ -354,7 +427,7 @@ def test_no_run_has_a_pace_below_0_or_an_end_before_now(steps, wait):
         assert found.requests_per_second >= 0
         assert found.left_seconds is None or found.left_seconds >= 0
         assert found.ends_at is None or found.ends_at >= now
-        assert meter._seen[-1].elapsed - meter._seen[0].elapsed <= WINDOW + 200
+        assert meter._seen[-1][0].elapsed - meter._seen[0][0].elapsed <= WINDOW + 200
 
 
 def test_a_log_has_a_line_at_the_start_one_every_few_seconds_and_one_at_the_end(capsys):
@@ -396,6 +469,27 @@ def test_a_wait_is_told_by_the_local_time_of_its_end(capsys):
 )
 def test_a_time_is_told_in_its_two_largest_units(seconds, told):
     assert duration(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (0.0, "0.00"),
+        (0.0012345, "0.0012"),
+        (0.99, "0.99"),
+        (0.5, "0.50"),
+        (1, "1.00"),
+        (1234.5, "1,234.50"),
+        (3e-9, "0.0000000030"),
+    ],
+)
+def test_an_amount_that_is_not_nothing_is_not_told_as_nothing(amount, told):
+    assert money(amount) == told
+
+
+def test_a_cost_that_no_number_holds_is_null_in_json(command):
+    write_rows(command.rows, 30)
+    assert command("--dry-run", "--json", "--price-in", 1.7e308).data["cost"] is None
 
 
 SUMMARY = {
@@ -447,4 +541,4 @@ def test_every_code_of_a_bad_line_is_in_the_docs():
     from pathlib import Path
 
     told = (Path(__file__).parent.parent / "docs" / "bulk.md").read_text()
-    assert [code for code in bulk.BAD_LINES if f"`{code}`" not in told] == []
+    assert [code for code in BAD_LINES if f"`{code}`" not in told] == []

@@ -214,15 +214,30 @@ def test_a_url_is_never_printed(command):
 
 
 @pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("119", "119 s, asked"),
+        ("7500", "7500 s (2 h 5 min), asked"),
+        ("9" * 400, "longer than a number can hold, asked"),
+    ],
+)
+def test_a_wait_far_away_is_told_in_larger_units_too(command, asked, told):
+    command("--status", 429, "-H", f"Retry-After: {asked}")
+    assert told in command.out
+
+
+@pytest.mark.parametrize(
     ("arguments", "stdin", "code", "said"),
     [
         ([], b"hello", 4, "there is no status line such as 'HTTP/1.1 429 Too Many Requests'"),
         ([], b"", 4, "A bare body needs --status."),
         ([], b"HTTP/1.1 503 x\r\nnone\r\n\r\n", 4, "line 2 is no header"),
+        ([], b"HTTP/1.1 999 x\r\n\r\n", 4, "the status line has 999, which is no status: they go from 100 to 599"),
         (["--status", 503], b"HTTP/1.1 503 x\r\n\r\n", 2, "leave --status out"),
         (["-H", "A: b"], b"", 2, "needs --status"),
         (["--status", 503, "-H", "none"], b"", 2, "a header is written 'Name: value'"),
         (["--status", 99], b"", 2, "--status must be an HTTP status from 100 to 599, got 99"),
+        (["--status", 503, "--base", 1e308, "--cap", 1e308], b"", 2, "more seconds than a clock can show"),
         (["--status", 503, "--tries", 0], b"", 2, "--tries must be a whole number of at least 1, got 0"),
         (["--status", 503, "--max-wait", -1], b"", 2, "--max-wait must be"),
         (["--status", 503, "--backoff", "soon"], b"", 2, "--backoff must be"),

@@ -193,6 +193,8 @@ def test_numbers_and_json_lines_are_read(lines):
         (["nan"], "line 1 holds no number"),
         (["NaN"], "line 1 holds no number"),
         (["-1"], "line 1 holds no number"),
+        (["1" + "0" * 400], "line 1 holds no number"),
+        (["[" * 100_000], "line 1 holds no number"),
         (["true"], "line 1 holds no number"),
         (["[1]"], "line 1 holds no number"),
         (['{"elapsed": "1"}'], "line 1 holds no number"),
@@ -219,6 +221,12 @@ def test_a_field_of_another_name_is_named(explain, tmp_path):
     assert json.loads(explain("--latencies", tmp_path / "took", "--key", "took", "--json"))["latencies"]["p50"] == 3.0
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_of_a_windows_shell_is_read(explain, tmp_path, encoding):
+    (tmp_path / "took").write_bytes("1\r\n2\r\n".encode(encoding))
+    assert json.loads(explain("--latencies", tmp_path / "took", "--json"))["latencies"]["count"] == 2
+
+
 # Errors
 
 
@@ -228,7 +236,13 @@ def test_a_field_of_another_name_is_named(explain, tmp_path):
         (["--within", 0], 2, "--within must be"),
         (["--chains", 0], 2, "--chains must be a whole number of at least 1, got 0"),
         (["--deadline", "nan"], 2, "--deadline must be"),
-        (["--backoff", "fixed:1", "--base", 2], 2, "--backoff must be"),
+        (["--backoff", "fixed:1", "--base", 2], 2, "--backoff must be left out when base or cap is given"),
+        (["--backoff", "fixed:-1"], 2, "a number of --backoff must be a finite number of seconds, 0 or more, got -1"),
+        (["--backoff", "fixed:1,2,3"], 2, "--backoff must be like fixed:2, exponential:0.5,10"),
+        (["--backoff", "foo:1"], 2, "--backoff must be like fixed:2, exponential:0.5,10"),
+        (["--base", 1e308, "--cap", 1e308, "--max-wait", 1e308], 2, "more seconds than a clock can show"),
+        (["--attempt-timeout", 1e308, "--tries", 1, "--within", 1e308], 2, "a number is too large"),
+        (["--chains", 10**9], 2, "--chains must be at most 10000, got 1000000000"),
         (["--key", "x"], 2, "--key goes with --latencies"),
         (["--latencies", "no such file"], 2, "No such file"),
         (["--latencies", __file__], 4, "line 1 holds no number of seconds"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ PATIENCE = 30.0
 class Terminal:
     """A command with a terminal for its stderr; its stdout goes to a pipe."""
 
-    def __init__(self, *arguments, **environment):
+    def __init__(self, *arguments, ignored=None, **environment):
         self._master, slave = pty.openpty()
         command = [sys.executable, "-c", OWN, sys.executable, "-m", "steadycall", *map(str, arguments)]
         environment = {
@@ -38,7 +39,10 @@ class Terminal:
             "COLUMNS": "100",
             **environment,
         }
+        before = None if ignored is None else signal.signal(ignored, signal.SIG_IGN)  # as nohup does; it is inherited
         self._process = subprocess.Popen(command, env=environment, stdin=slave, stderr=slave, stdout=subprocess.PIPE)
+        if ignored is not None:
+            signal.signal(ignored, before)
         os.close(slave)
         self.shown = ""
 
@@ -49,7 +53,8 @@ class Terminal:
         self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-        os.close(self._master)
+        if self._master is not None:
+            os.close(self._master)
 
     def wait_for(self, text):
         end = time.monotonic() + PATIENCE
@@ -62,6 +67,15 @@ class Terminal:
 
     def terminate(self):
         self._process.send_signal(signal.SIGTERM)
+
+    def hang_up(self):
+        os.close(self._master)
+        self._master = None
+
+    def leave(self):
+        """The exit code of one that hung up."""
+        self._process.stdout.read()
+        return self._process.wait(PATIENCE)
 
     def end(self):
         """The exit code, and what went to stdout."""
@@ -177,3 +191,25 @@ def test_a_terminal_that_wants_no_colour_gets_none(tmp_path, environment):
     assert "\x1b[3" not in terminal.shown
     assert "\x1b[9" not in terminal.shown
     assert ("\x1b" in terminal.shown) is ("TERM" not in environment)  # the bar itself moves, where it can
+
+
+@pytest.mark.parametrize("where", ["2>/dev/full", "2>&-", "2> >(exec head -n 1 > /dev/null)"])
+def test_a_run_whose_words_cannot_be_written_goes_on_to_its_end(tmp_path, where):
+    with FakeServer(answers.openai.ok().replace(delay=0.02)) as server:
+        command = [sys.executable, "-m", "steadycall", *map(str, arguments(tmp_path, server)), "--every", "0.05"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        done = subprocess.run(
+            ["bash", "-c", f"{shlex.join(command)} {where}"], env=environment, stdout=subprocess.PIPE, check=False
+        )
+        assert (done.returncode, len(server.requests)) == (0, 60)
+    assert b"answered      60 of 60 rows" in done.stdout
+
+
+def test_a_terminal_that_went_away_does_not_end_the_run(gated, tmp_path):
+    server, script = gated
+    with Terminal(*arguments(tmp_path, server), ignored=signal.SIGHUP) as terminal:
+        server.wait_for(lambda it: len(it.requests) == 24, timeout=PATIENCE)
+        terminal.hang_up()
+        script.gate.set()
+        assert terminal.leave() == 0
+    assert len(written(tmp_path / "out.jsonl")) == len(server.requests) == 60

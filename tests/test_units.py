@@ -104,6 +104,44 @@ def test_a_unit_needs_neither_a_validator_nor_a_target(run, lesson):
     assert lesson.saved == ["Hi."]
 
 
+@pytest.mark.parametrize("empty", [None, "", " \n", b"", [], {}, ()], ids=repr)
+def test_an_answer_with_nothing_in_it_is_called_for_once_more_and_not_saved(run, lesson, empty):
+    model = ScriptedOperation([empty, empty, "never asked"])
+    result = run(group(), call=model, save=lesson.save)
+    assert (result.outcome, result.requests, lesson.saved) == ("format_failed", 2, [])
+    assert str(result.error) == "the answer is empty"
+
+
+@pytest.mark.parametrize("answer", [0, False, 0.0])
+def test_a_number_is_never_empty(run, lesson, answer):
+    assert run(group(), call=lambda: answer, save=lesson.save).outcome == "saved"
+
+
+def test_a_validator_may_accept_an_answer_with_nothing_in_it(run, lesson):
+    assert run(group(), call=lambda: "", validate=lambda _: True, save=lesson.save).outcome == "saved"
+    assert lesson.saved == [""]
+
+
+def test_an_error_of_a_call_in_a_stopped_group_says_what_stopped_it(run, lesson, server):
+    one = group()
+
+    def call():
+        one.stop("the user closed the course")
+        return steadycall.call(server.url, {})
+
+    result = run(one, call=call, save=lesson.save)
+    assert result.outcome == "stopped"
+    assert result.error.__notes__[-1].startswith("The group was stopped: the user closed the course.")
+
+
+@pytest.mark.parametrize("why", [None, "", " ", 3, ValueError("x")], ids=repr)
+def test_a_group_is_stopped_with_a_text_that_says_why(why):
+    one = group()
+    with pytest.raises(steadycall.ConfigError, match="why must be a text"):
+        one.stop(why)
+    assert not one.stopped
+
+
 def test_a_bound_policy_lends_its_validator_and_its_hooks(run, lesson):
     ends, retries = [], []
     bound = AT_ONCE.bind(validate=str.upper, on_end=ends.append, on_retry=retries.append)
@@ -709,10 +747,15 @@ def test_a_coroutine_that_comes_as_a_surprise_loses_no_answer():
     assert isinstance(result.error, steadycall.ConfigError)
 
 
-def test_a_call_that_gives_a_coroutine_is_a_fault_of_the_code():
-    result = group().run(call=lambda: made_async(print)(1), save=print)
-    assert result.outcome == "permanent"
-    assert isinstance(result.error, steadycall.ConfigError)
+def test_a_call_for_the_other_front_is_refused_when_it_shows():
+    asked = []
+    with pytest.raises(steadycall.ConfigError, match=r"call must be a coroutine function .a plain one needs run."):
+        asyncio.run(group().arun(call=lambda: asked.append(1) or "text", save=print))
+    assert asked == [1]
+    with pytest.raises(
+        steadycall.ConfigError, match=r"call must be a plain callable .a coroutine function needs arun."
+    ):
+        group().run(call=lambda: made_async(print)(1), save=print)
 
 
 @pytest.mark.parametrize("where", ["call", "save"])

@@ -204,6 +204,7 @@ def test_a_min_attempt_that_the_call_limit_leaves_no_room_for_is_a_deadline_too(
 def test_an_answer_after_the_call_limit_is_none(run, hour, clock, saved):
     result = run(hour, call=lambda: clock.advance(11 * MINUTE) or "late", save=saved.append)
     assert (result.outcome, result.answer) == ("deadline", None)
+    assert result.cause.startswith("The call_limit of 600 s was over. Before that: ")
     assert result.error.late_result == "late"  # it was paid for
     assert saved == []
 
@@ -226,7 +227,7 @@ def test_an_http_call_is_cut_at_the_call_limit(run, saved):
 def test_a_scope_around_the_unit_bounds_it_too(run, hour, clock, saved):
     with scope(deadline=2 * MINUTE, clock=clock):
         timeouts = []
-        run(hour, call=lambda: timeouts.append(steadycall.current_attempt().timeout), save=saved.append)
+        run(hour, call=lambda: timeouts.append(steadycall.current_attempt().timeout) or 1, save=saved.append)
         assert timeouts == [2 * MINUTE]
         clock.advance(3 * MINUTE)
         assert run(hour, call=ScriptedOperation([]), save=saved.append).outcome == "deadline"
@@ -242,7 +243,7 @@ def test_the_saving_has_all_the_time_it_wants(run, hour, clock, saved):
 
 def test_a_thread_that_goes_on_after_the_unit_is_free_of_it(hour, clock):
     kept = []
-    hour.run(call=lambda: kept.append(around()), save=print)
+    hour.run(call=lambda: kept.append(around()) or 1, save=print)
     unit = unit_around(kept[0])
     clock.advance(55 * MINUTE)
     hour.stop()
@@ -374,7 +375,7 @@ def test_of_several_in_line_the_first_permit_counts(clock):
         assert unit.permitted()
         clock.advance(1 * MINUTE)
         assert unit.permitted()
-        seen.append(unit.remaining() / MINUTE)
+        return seen.append(unit.remaining() / MINUTE) or 1
 
     group.run(call=call, save=print)
     assert seen == [9.0]

@@ -14,7 +14,7 @@ from ._retry import bind
 from ._time import Deadline, read_clock
 from ._units_layer import Unit
 from ._units_record import UnitRecord, UnitResult
-from ._units_work import Terms, Work, adrive, drive, gone_behind
+from ._units_work import PLAIN, Terms, Work, adrive, drive, gone_behind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class UnitGroup:
             call: asks the model, by whatever means; run again for a retry. What it gives tells the tokens, so let it
                 give the whole answer and ``validate`` take out what is wanted.
             save: gets the validated answer; what it gives is ``result.saved``.
-            validate: judges an answer or replaces it, as for ``Policy.bind``.
+            validate: judges an answer or replaces it, as for ``Policy.bind``. Without one, an answer with nothing in
+                it - ``None``, text that is empty or blank, an empty container - is in the wrong form.
             alive: asked just before saving whether what the answer is for still exists; anything false says no.
             name: for ``on_unit``.
 
@@ -139,7 +140,7 @@ class UnitGroup:
         Raises:
             BaseException: a wish to stop, such as ``KeyboardInterrupt``, or an exception named by ``gone``; both are
                 found in the whole chain of what was raised, and raised as themselves. ``on_unit`` is told before.
-            ConfigError: what must be awaited was given.
+            ConfigError: what must be awaited was given; ``call`` may give that away only when it is run.
         """
         return drive(self._work(call, save, validate, alive, name, awaits=False).steps())
 
@@ -152,13 +153,26 @@ class UnitGroup:
         alive: Callable[[], Any] | None = None,
         name: str | None = None,
     ) -> UnitResult:
-        """As ``run``, under asyncio: ``call`` is a coroutine function, the others may be."""
+        """As ``run``, under asyncio: ``call`` is a coroutine function, the others may be.
+
+        Raises:
+            ConfigError: ``call`` gave nothing that can be awaited.
+        """
         running_loop()  # refuses trio
         return await adrive(self._work(call, save, validate, alive, name, awaits=True).steps())
 
     def stop(self, why: str = "stop() was called") -> None:
-        """Stop the group: no unit makes a request any more, and answers that come are discarded. The first reason stays."""
-        self._terms.flag.put_up(why)
+        """Stop the group: no unit makes a request any more, and answers that come are discarded.
+
+        Args:
+            why: a text for ``stop_cause``, and for the cause of each unit that ends by it; the first one stays.
+
+        Raises:
+            ConfigError: it is no text, or an empty one.
+        """
+        if not isinstance(why, str) or not why.strip():
+            raise ConfigError("why", repr(why), "a text that says why the group is stopped")
+        self._terms.flag.put_up(str(why))
 
     @property
     def stopped(self) -> bool:
@@ -181,7 +195,7 @@ class UnitGroup:
             if not callable(fn) and (fn is not None or field in ("call", "save")):
                 raise ConfigError(field, repr(fn), "a callable")
             if not awaits and awaited(fn):
-                raise ConfigError(field, name_of(fn), "a plain callable (a coroutine function needs arun)")
+                raise ConfigError(field, name_of(fn), PLAIN)
         if not awaits and self._sleep is not None:
             check_sleep(self._sleep, may_be_awaited=False)
         unit = Unit(self._terms.flag, self._not_after, self._call_limit, self._most)

@@ -58,7 +58,7 @@ class Unit(scope):
         super().__init__(requests=MANY if requests is None else requests)
         self._flag = flag
         self._not_after = not_after
-        self._call_limit = call_limit
+        self.call_limit = call_limit
         self._call: CallClock | None = None
         self.spent = 0
         """Requests made within."""
@@ -91,7 +91,7 @@ class Unit(scope):
         if self._ended or self._call is None or self._call.permitted:
             return layer.remaining()  # type: ignore[no-any-return]  # a layer's, which says so
         latest = self.start_within()
-        left = None if latest is None else latest + self._call_limit
+        left = None if latest is None else latest + self.call_limit
         while layer is not self and layer is not None:
             if isinstance(layer, scope):
                 left = tighter(left, layer._own())
@@ -122,6 +122,10 @@ class Unit(scope):
             return UnitOutcome.STOPPED
         return UnitOutcome.DEADLINE if self._not_after.remaining() <= wait else None
 
+    def is_overdue(self) -> bool:
+        """Whether the call took longer than it may."""
+        return self._call is not None and self._call.elapsed() >= self.call_limit
+
     def left(self) -> int | None:
         """As of a scope, and 0 when none may begin: who asks then gives up now, and not after a wait."""
         return 0 if self._refuses() else super().left()
@@ -151,7 +155,7 @@ class Unit(scope):
     def _own(self) -> float | None:
         if self._ended or self._call is None:
             return None
-        return max(0.0, self._call_limit - self._call.elapsed())
+        return max(0.0, self.call_limit - self._call.elapsed())
 
 
 class CallClock:

@@ -10,7 +10,7 @@ from . import _watch
 from ._chain import walk
 from ._errors import ConfigError
 from ._exceptions import judge
-from ._function import name_of, raise_as_it_is
+from ._function import name_of, note, raise_as_it_is
 from ._kinds import StopReason
 from ._loop import cancelling, running_loop
 from ._operation import BoundPolicy
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from ._records import CallRecord, Failure
 
     Steps = Generator[Callable[[], Any], Any, UnitResult]
+
+
+PLAIN = "a plain callable (a coroutine function needs arun)"
+
+HOLDERS = (bytes, bytearray, list, tuple, dict, set, frozenset)
+"""What may be an answer with nothing in it, besides text; a number is none."""
 
 
 class Terms:
@@ -114,6 +120,8 @@ class Work:
         self.name = name
         self.awaits = awaits
         self.call, self.validate = given["call"], given["validate"]
+        if self.validate is None:
+            self.validate = not_empty
         self.save, self.alive = given["save"], given["alive"]
         self.seconds = 0.0
         self.usage: dict[str, int] | None = None
@@ -165,6 +173,7 @@ class Work:
                 if error is None:
                     return End(UnitOutcome.SAVED, answer=answer)
                 self._raise_if_gone(error)
+                self._raise_if_misused(error)
                 end = self._failed(call, error)
                 if end.outcome is not UnitOutcome.FORMAT_FAILED:
                     break
@@ -182,7 +191,11 @@ class Work:
             return of_call(error, failed, False, None, None, None)
         stop, refused, left = record.stop_reason, self.unit.refused, self.unit.left()
         end = of_call(error, call.failed_with, call.final, stop, refused, left)
-        return self._refused(end.outcome, end) if end.for_want else end
+        if end.for_want:
+            return self._refused(end.outcome, end)
+        if end.outcome is UnitOutcome.DEADLINE and self.unit.is_overdue():
+            end.cause = f"The call_limit of {self.unit.call_limit:g} s was over. Before that: {end.cause}"
+        return end
 
     def _keep(self, answer: Any) -> Generator[Callable[[], Any], Any, End]:
         """Save the answer, if that is still wanted."""
@@ -218,7 +231,7 @@ class Work:
             given = fn(*args)
             if given.__class__ is CoroutineType:
                 given.close()
-                raise ConfigError(field, name_of(fn), "a plain callable (a coroutine function needs arun)")
+                raise ConfigError(field, name_of(fn), PLAIN)
             return given
 
         return run
@@ -232,7 +245,8 @@ class Work:
     def _refused(self, outcome: UnitOutcome, last: End | None) -> End:
         """The end of a unit that may make no further request, or not the first one."""
         stop: StopReason | None = None
-        if outcome is UnitOutcome.STOPPED:
+        stopped = outcome is UnitOutcome.STOPPED
+        if stopped:
             why = f"The group was stopped: {self._stopped_by()}"
         elif outcome is UnitOutcome.DEADLINE:
             why, stop = "No call may begin any more.", StopReason.DEADLINE
@@ -241,6 +255,8 @@ class Work:
         failed = None if last is None else last.failed
         if failed is not None:
             why = f"{why} Before that: {failed.reason}"
+        if stopped and last is not None and last.error is not None:
+            note(last.error, why)  # the error itself only knows that no request was left
         return End(outcome, why, None if last is None else last.error, failed=failed, stop=stop)
 
     def _stopped_by(self) -> str:
@@ -258,6 +274,13 @@ class Work:
         found = gone_behind(error, self.terms.gone, self.outside)
         if found is not None:
             raise_as_it_is(found)
+
+    def _raise_if_misused(self, error: BaseException) -> None:
+        """Raise that ``call`` is for the other front, which no retry and no other unit would get past."""
+        name = name_of(self.call)
+        if isinstance(error, ConfigError) and (error.field, error.value) == ("fn", name):
+            other = "a coroutine function (a plain one needs run)" if self.awaits else PLAIN
+            raise ConfigError("call", name, other) from None
 
     def _add(self, call: Call) -> None:
         record = call.told.record
@@ -278,6 +301,17 @@ class Work:
         )
         _watch.unit_settled(record, self.terms.on_unit)
         return record
+
+
+def not_empty(answer: object) -> None:
+    """What judges an answer where nobody else does.
+
+    Raises:
+        ValueError: there is nothing in it.
+    """
+    blank = isinstance(answer, str) and not answer.strip()
+    if answer is None or blank or (isinstance(answer, HOLDERS) and not answer):
+        raise ValueError("the answer is empty")
 
 
 def gone_behind(

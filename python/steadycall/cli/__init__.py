@@ -28,5 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by who started it
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - it lives as long as the process
     from steadycall.cli.app import run  # not before it is known that it can be loaded
+    from steadycall.cli.unheard import Unheard
 
-    return run(arguments)
+    stderr = sys.stderr
+    sys.stderr = Unheard(stderr)
+    try:
+        return run(arguments)
+    finally:
+        sys.stderr.flush()
+        sys.stderr = stderr

@@ -67,6 +67,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return told(f"{command}: {' '.join(error.format_message().split())}{more}", error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return told("steadycall: interrupted", INTERRUPTED)
+    except steadycall.Error as error:
+        return told(f"steadycall: {' '.join(str(error).split())}", USAGE)
+    except ArithmeticError as error:
+        return told(f"steadycall: a number is too large ({error})", USAGE)
     except BrokenPipeError:
         drop_output()  # who reads has enough
         return FAILED

@@ -13,11 +13,12 @@ import click
 
 from steadycall import BulkRun, ConfigError, Error, RateLimit
 from steadycall._bulk_settings import POLICY, Settings
-from steadycall.cli import screen
+from steadycall.cli import paint, screen
 from steadycall.cli.keys import headers_of
 from steadycall.cli.meter import Meter
 from steadycall.cli.options import BadInput, policy_of, policy_options, refusing
-from steadycall.cli.receipt import Prices, plan_data, planned, summary_data, summed
+from steadycall.cli.paint import times
+from steadycall.cli.receipt import Prices, bad_lines, plan_data, planned, summary_data, summed
 from steadycall.cli.stopping import Stopping
 
 TYPE_CHECKING = False
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from steadycall import BulkSummary
 
 SOME_FAILED, STOPPED, BAD_INPUT, ABORTED = 1, 3, 4, 130
-
-# What is wrong with a line that is no row; docs/bulk.md lists them.
-BAD_LINES = {
-    *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
-    *("missing_body", "stream", "too_long"),
-}
 
 
 class Amount(click.FloatRange):
@@ -46,6 +41,16 @@ class Amount(click.FloatRange):
         return found
 
 
+class File(click.Path):
+    """A path; what is read or written only once is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-":
+            self.fail("a run is resumed by its files, so it takes no pipe: give a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = File(path_type=Path)
 SECONDS = Amount(min=0, min_open=True)
 PRICE = Amount(min=0)
 COUNT = click.IntRange(min=1)
@@ -53,9 +58,9 @@ DEFAULTS = Settings.__init__.__kwdefaults__ or {}
 
 
 @click.command("bulk")
-@click.argument("rows", type=click.Path(path_type=Path), metavar="IN")
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="OUT", help="File of answers.")
-@click.option("--failures", type=click.Path(path_type=Path), metavar="FILE", help="File of failures; else beside OUT.")
+@click.argument("rows", type=FILE, metavar="IN")
+@click.option("-o", "--output", required=True, type=FILE, metavar="OUT", help="File of answers.")
+@click.option("--failures", type=FILE, metavar="FILE", help="File of failures; else beside OUT.")
 @click.option("--url", metavar="URL", help="Where all rows go; each line of IN is then a payload.")
 @click.option("--base-url", metavar="URL", help="Where rows in the Batch format go; else OPENAI_BASE_URL.")
 @click.option("--key-env", metavar="NAME", help="The variable of the environment that holds the key.")
@@ -116,15 +121,14 @@ def command(
     if dry_run:
         with readable():
             plan = run.plan()
-        told = plan_data(plan, prices, target) if as_json else planned(plan, str(rows), prices, target)
-        click.echo(json.dumps(told, indent=2) if as_json else told)
+        told = paint.as_json(plan_data(plan, prices, target)) if as_json else planned(plan, str(rows), prices, target)
+        click.echo(told)
         return 0
     summary = watched(run, screen.view(every), again(context.obj))
-    click.echo(json.dumps(summary_data(summary, prices), indent=2) if as_json else summed(summary, prices))
+    click.echo(paint.as_json(summary_data(summary, prices)) if as_json else summed(summary, prices))
     code = exit_code(summary)
     if code == BAD_INPUT:
-        form = "a row in the Batch format; payloads go with --url" if given["url"] is None else "a JSON object"
-        click.echo(f"no line of {rows} is {form}", err=True)
+        click.echo(unfit(rows, given["url"] is None, summary.failures), err=True)
     return code
 
 
@@ -143,9 +147,9 @@ def made(rows: Path, output: Path, given: dict[str, Any]) -> tuple[BulkRun, str]
     settings: dict[str, Any] = {name: given[name] for name in ("concurrency", "timeout") if given[name] is not None}
     settings["headers"] = headers_of(given["headers"], given["key_env"], given["key_header"], target)
     settings["policy"] = policy_of(given, POLICY)
-    if given["rpm"] is not None or given["tpm"] is not None:
-        settings["rate"] = RateLimit(given["rpm"], given["tpm"])
     with refusing():
+        if given["rpm"] is not None or given["tpm"] is not None:
+            settings["rate"] = RateLimit(given["rpm"], given["tpm"])
         more = {"failures": given["failures"], "retry_failed": given["retry_failed"]}
         return BulkRun(rows, output=output, url=url, base_url=base_url, **more, **settings), target
 
@@ -182,7 +186,7 @@ def watched(run: BulkRun, view: screen.Terminal | screen.Log, command: str) -> B
             if summary is not None:
                 break
     if summary.left and told < 2:
-        view.say(f"{summary.left:,} rows are left; to go on: {command}")
+        view.say(going_on(summary.left, command))
     return summary
 
 
@@ -193,10 +197,36 @@ def saying(asked: int, in_flight: int, command: str) -> str:
     return f"stopped now: what was in flight may have been billed; to go on: {command}"
 
 
+def going_on(left: int, command: str) -> str:
+    """What is said at the end of a run that leaves rows."""
+    return f"{times(left, 'row')} {'is' if left == 1 else 'are'} left; to go on: {command}"
+
+
 def in_words(error: Exception) -> str:
     """An error in one line; one of a file without its number, which says nothing to most."""
     named = isinstance(error, OSError) and error.filename is not None and error.strerror
     return f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[attr-defined]  # of an OSError
+
+
+def unfit(rows: Path, batch: bool, failures: str) -> str:
+    """What is said of an input no line of which can be sent."""
+    if not batch:
+        return f"no line of {rows} is a payload that can be sent; {failures} says of each what is wrong"
+    told = f"no line of {rows} is a row in the Batch format; {failures} says of each what is wrong"
+    if not looks_like_payloads(rows):
+        return told
+    return f"{told}. Payloads go with --url: give it, and remove {failures}, which records them as failed"
+
+
+def looks_like_payloads(rows: Path) -> bool:
+    """Whether the first line is an object without what makes a row of the Batch format."""
+    with open(rows, "rb") as lines:
+        first = next((line for line in lines if line.strip()), b"")
+    try:
+        found = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and not {"custom_id", "body"} & found.keys()
 
 
 class Cut(click.ClickException):
@@ -206,8 +236,27 @@ class Cut(click.ClickException):
 
 
 def again(arguments: object) -> str:
-    """The command as it was given, to be given once more; it holds no key."""
-    return shlex.join(["steadycall", *map(str, arguments)]) if isinstance(arguments, list) else "steadycall bulk ..."
+    """The command as it was given, to be given once more; it holds no key, and no value of a header."""
+    if not isinstance(arguments, list):
+        return "steadycall bulk ..."
+    told = [shlex.quote(one) for one in without_headers(list(map(str, arguments)))]
+    return " ".join(["steadycall", *told])
+
+
+def without_headers(arguments: list[str]) -> Iterator[str]:
+    """The arguments with dots, which are no header, in the place of each header: it may hold what is a secret."""
+    left = iter(arguments)
+    for one in left:
+        if one == "--":
+            yield one
+            yield from left
+        elif one in ("-H", "--header"):
+            next(left, None)
+            yield from (one, "...")
+        elif one.startswith("--header=") or (one.startswith("-H") and one != "-H"):
+            yield from ("-H", "...")
+        else:
+            yield one
 
 
 def exit_code(summary: BulkSummary) -> int:
@@ -216,6 +265,6 @@ def exit_code(summary: BulkSummary) -> int:
         return ABORTED
     if summary.left:
         return STOPPED
-    if summary.rows and sum(summary.outcomes.get(code, 0) for code in BAD_LINES) == summary.rows:
+    if summary.rows and bad_lines(summary) == summary.rows:
         return BAD_INPUT
     return SOME_FAILED if summary.failed or summary.earlier_failed else 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import sys
 import urllib.error
 from typing import BinaryIO
@@ -52,11 +50,13 @@ def command(
     """
     policy = policy_of(fields, Policy(), most_requests=MOST_REQUESTS)
     answer = taken(file, status, headers)
+    if status is None and not 100 <= answer.status <= 599:
+        raise BadInput(f"the status line has {answer.status}, which is no status: they go from 100 to 599")
     with refusing():
         failure = steadycall.classify(status=answer.status, headers=answer.headers, body=answer.body, url=url)
     least, most = (None, None) if failure is None else played(policy, answer, url)
     if as_json:
-        click.echo(json.dumps(as_data(answer, least, most), ensure_ascii=False, allow_nan=False, indent=2))
+        click.echo(paint.as_json(as_data(answer, least, most)))
     elif least is None or most is None:
         click.echo(f"{answer.status}: a good answer. There is nothing to retry.")
     else:
@@ -102,7 +102,7 @@ def as_data(answer: Answer, least: Rehearsal | None, most: Rehearsal | None) -> 
     if least is None or most is None:
         return {"status": answer.status, "good": True, "retries": False}
     failure, wait = least.failures[0], waits(least, most, 0)
-    hint = None if failure.hint is None else {"seconds": finite(failure.hint.seconds), "source": failure.hint.source}
+    hint = None if failure.hint is None else {"seconds": failure.hint.seconds, "source": failure.hint.source}
     return {
         "status": answer.status,
         "good": False,
@@ -132,7 +132,7 @@ def in_words(answer: Answer, least: Rehearsal, most: Rehearsal, color: paint.Pai
     if failure.hint is None:
         hint = "none: the server asks for no wait"
     else:
-        hint = f"{paint.seconds(failure.hint.seconds)}, asked for in {failure.hint.source}"
+        hint = f"{paint.long(failure.hint.seconds)}, asked for in {failure.hint.source}"
     whose = "no provider recognised" if failure.dialect == "generic" else failure.dialect
     rows = [
         ("status", f"{answer.status}{code} ({whose})"),
@@ -154,7 +154,7 @@ def what_it_does(least: Rehearsal, most: Rehearsal) -> str:
     if wait is None:
         return f"gives up at once: {most.because}"
     if wait[0] == wait[1]:
-        return f"waits {paint.seconds(wait[0])} and tries again"
+        return f"waits {paint.long(wait[0])} and tries again"
     return f"waits {to(*wait)} s, drawn at random, and tries again"
 
 
@@ -174,8 +174,3 @@ def to(least: float, most: float) -> str:
     """A range in words."""
     ends = dict.fromkeys(map(paint.number, (least, most)))
     return " to ".join(ends)
-
-
-def finite(value: float) -> float | None:
-    """A number that JSON has; ``None`` for a wait of more digits than a number can hold."""
-    return value if math.isfinite(value) else None

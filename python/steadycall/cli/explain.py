@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
 from steadycall import Policy
-from steadycall.cli.latencies import BadLine, Latencies, read_latencies
+from steadycall.cli import paint
+from steadycall.cli.latencies import BadLine, Latencies, read_latencies, text_of
 from steadycall.cli.options import MOST_REQUESTS, BadInput, policy_of, policy_options, refusing
 from steadycall.cli.picture import drawn
 from steadycall.cli.plan import Plan, plan_of
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 TOO_LONG = 1
 
+# Each is on the line of time; more than this are no chain but a mistake.
+MOST_CHAINS = 10_000
+
 
 @click.command("explain")
 @click.option("--within", type=float, metavar="S", help="Seconds there are; exit code 1 says that it does not fit.")
 @click.option("--chains", type=int, default=1, metavar="N", help="Calls that follow one another.  [default: 1]")
-@click.option("--latencies", type=click.File("r"), metavar="FILE", help="Seconds that calls took, one a line.")
+@click.option("--latencies", type=click.File("rb"), metavar="FILE", help="Seconds that calls took, one a line.")
 @click.option("--key", metavar="NAME", help="The field that holds them, where a line is a JSON object.")
 @click.option(
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it there."
@@ -35,7 +38,7 @@ TOO_LONG = 1
 def command(
     within: float | None,
     chains: int,
-    latencies: TextIO | None,
+    latencies: BinaryIO | None,
     key: str | None,
     picture: Path | None,
     as_json: bool,
@@ -51,13 +54,15 @@ def command(
       steadycall explain --tries 3 --attempt-timeout 15 --max-wait 10 --within 120 --chains 2
       steadycall explain --attempt-timeout 20 --latencies latencies.txt --svg policy.svg
     """
+    if chains > MOST_CHAINS:
+        raise click.UsageError(f"--chains must be at most {MOST_CHAINS}, got {chains}")
     policy = policy_of(fields, Policy(), most_requests=MOST_REQUESTS)
     with refusing():
         plan = plan_of(policy, chains=chains, within=within)
     found = None
     if latencies is not None:
         try:
-            found = read_latencies(latencies, key=key, timeout=fields["attempt_timeout"])
+            found = read_latencies(text_of(latencies.read()), key=key, timeout=fields["attempt_timeout"])
         except (BadLine, UnicodeDecodeError) as error:
             raise BadInput(f"{latencies.name}: {error}") from None
     elif key is not None:
@@ -67,7 +72,7 @@ def command(
             picture.write_text(svg(plan), encoding="utf-8")
         except OSError as error:
             raise click.FileError(str(picture), error.strerror) from None
-    click.echo(json.dumps(as_data(plan, found), indent=2) if as_json else drawn(plan, found))
+    click.echo(paint.as_json(as_data(plan, found)) if as_json else drawn(plan, found))
     return TOO_LONG if plan.budget is not None and not plan.budget.fits else 0
 
 

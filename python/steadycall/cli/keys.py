@@ -20,6 +20,8 @@ KEY_HEADERS = {
 # Names of headers and of parts of a query that hold secrets: everyone on a machine can read its command lines.
 SECRET = re.compile(r"key|token|secret|auth|cookie|password|^sig", re.I)
 NO_SECRET = {"idempotency-key"}
+# What is surely the name of a variable, and no key that was given in its place.
+VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 
 
 def headers_of(given: tuple[str, ...], key_env: str | None, key_header: str | None, target: str) -> dict[str, str]:
@@ -70,7 +72,8 @@ def key_in(name: str) -> str:
     """The key that a variable of the environment holds; a line end that came along is none of it."""
     key = os.environ.get(name, "").strip()
     if not key:
-        raise click.UsageError(f"--key-env: the environment has no {name}, or it is empty")
+        told = name if VARIABLE.fullmatch(name) else "variable of that name"
+        raise click.UsageError(f"--key-env: the environment has no {told}, or it is empty; the key itself goes there")
     if not key.isascii() or not key.isprintable():
         raise click.UsageError(f"--key-env: {name} holds what no header can")
     return key

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import math
 from dataclasses import dataclass
@@ -29,6 +31,16 @@ class Latencies:
     maximum: float
     longer: int | None
     """How many took longer than the attempt timeout; ``None`` without one."""
+
+
+def text_of(data: bytes) -> io.StringIO:
+    """The lines of a file, as Windows shells write one too: with a mark in front, or as UTF-16.
+
+    Raises:
+        UnicodeDecodeError: it is no text.
+    """
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return io.StringIO(data.decode("utf-16" if wide else "utf-8-sig"), newline=None)
 
 
 def read_latencies(lines: Iterable[str], *, key: str | None = None, timeout: float | None = None) -> Latencies:
@@ -61,13 +73,17 @@ def percentile(ordered: list[float], share: int) -> float:
 def number(line: str, place: int, key: str | None) -> float:
     try:
         value: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = line
     if isinstance(value, dict):
         keys = KEYS if key is None else (key,)
         value = next((value[name] for name in keys if name in value), None)
         if value is None:
             raise BadLine(f"line {place} has no field {' or '.join(map(repr, keys))} (--key names another)")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    try:
+        found = math.nan if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
+    except OverflowError:  # a whole number of more digits than a float can hold
+        found = math.inf
+    if not math.isfinite(found) or found < 0:
         raise BadLine(f"line {place} holds no number of seconds")
-    return float(value)
+    return found

@@ -14,6 +14,10 @@ WINDOW = 60.0
 """Seconds looked back upon: long enough that one slow answer says little, short enough that a pause is seen."""
 
 
+SHORT = 5.0
+"""Fewer seconds after a pause tell no pace, if there is an earlier one."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """A run at one moment, with what can be told from the moments before it."""
@@ -51,35 +55,45 @@ class Meter:
     """Fed with every look at a run; gives each back with its pace."""
 
     def __init__(self) -> None:
-        self._seen: deque[BulkProgress] = deque()
+        # Every look, with the seconds in which everything had waited until then.
+        self._seen: deque[tuple[BulkProgress, float]] = deque()
+        self._ahead = 0.0
+        self._pace = 0.0
 
     def read(self, progress: BulkProgress, now: datetime | None = None) -> Reading:
         now = datetime.now(UTC) if now is None else now
         if not self._seen:
-            self._seen.append(begun(progress))
-        self._seen.append(progress)
+            self._seen.append((begun(progress), 0.0))
+        last, held = self._seen[-1]
+        held += min(max(progress.elapsed - last.elapsed, 0.0), self._ahead)
+        until = progress.waits_until
+        self._ahead = 0.0 if until is None else max((until - now).total_seconds(), 0.0)
+        self._seen.append((progress, held))
         # One look beyond the window is kept, so that what is looked back upon is no shorter.
-        while len(self._seen) > 2 and progress.elapsed - self._seen[1].elapsed >= WINDOW:
+        while len(self._seen) > 2 and progress.elapsed - self._seen[1][0].elapsed >= WINDOW:
             self._seen.popleft()
-        first = self._seen[0]
+        first, held_before = self._seen[0]
         took = progress.elapsed - first.elapsed
         if took <= 0:
             return Reading(progress, 0.0, 0.0, 0.0 if progress.left == 0 else None, now)
         tokens = progress.input_tokens + progress.output_tokens - first.input_tokens - first.output_tokens
+        self._keep_pace(progress.done - first.done, took, held - held_before)
         return Reading(
             progress=progress,
             requests_per_second=(progress.requests - first.requests) / took,
             tokens_per_minute=tokens / took * 60,
-            left_seconds=self._left(progress, (progress.done - first.done) / took, now),
+            left_seconds=self._left(progress),
             now=now,
         )
 
-    @staticmethod
-    def _left(progress: BulkProgress, pace: float, now: datetime) -> float | None:
+    def _keep_pace(self, done: int, took: float, held: float) -> None:
+        """The pace of the time in which something went; the one before while all waits, and until there is enough after that."""
+        going = took - held
+        tells_little = self._ahead > 0 or (held > 0 and going < SHORT)
+        if going > 0 and (self._pace == 0 or not tells_little):
+            self._pace = done / going
+
+    def _left(self, progress: BulkProgress) -> float | None:
         if progress.left == 0:
             return 0.0
-        if pace <= 0:
-            return None
-        until = progress.waits_until
-        wait = 0.0 if until is None else max((until - now).total_seconds(), 0.0)
-        return wait + progress.left / pace
+        return self._ahead + progress.left / self._pace if self._pace > 0 else None

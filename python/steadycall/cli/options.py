@@ -25,7 +25,13 @@ else:
 MOST_REQUESTS = 200
 
 # Parameters of the library that have another name here.
-_NAMES = {"rows": "IN", "headers": "--header", "url": "--url or --base-url"}
+_NAMES = {
+    "rows": "IN",
+    "headers": "--header",
+    "url": "--url or --base-url",
+    "requests_per_minute": "--rpm",
+    "tokens_per_minute": "--tpm",
+}
 
 
 class BadInput(click.ClickException):
@@ -46,7 +52,7 @@ class Backoff(ParamType):
         try:
             parts = [float(part) for part in numbers.split(",")]
         except ValueError:
-            self.fail("must be like fixed:2, exponential:0.5,10, full_jitter:1,30 or none", param, ctx)
+            self.fail(f"must be {BACKOFFS}", param, ctx)
         return {made: parts[0] if len(parts) == 1 else parts}
 
 
@@ -61,6 +67,8 @@ class Statuses(ParamType):
         except ValueError:
             self.fail("must be statuses with commas between them, like 429,503", param, ctx)
 
+
+BACKOFFS = "like fixed:2, exponential:0.5,10, full_jitter:1,30 or none"
 
 _S = "S"  # how seconds are called where a value goes
 
@@ -110,7 +118,7 @@ def policy_of(given: Mapping[str, Any], base: Policy, *, most_requests: int | No
         del fields["base"], fields["cap"]  # of no use to another backoff
     fields |= {name: given[name] for name in _OPTIONS if given[name] is not None}
     fields |= {name: False for name in _SWITCHES if given[f"no_{name}"]}
-    with refusing():
+    with refusing(backoff=given["backoff"] is not None and given["base"] is None and given["cap"] is None):
         policy = Policy.from_mapping(fields)
     if most_requests is not None and policy.worst_case().requests > most_requests:
         raise click.UsageError(f"the policy allows more than {most_requests} requests for one call")
@@ -123,10 +131,29 @@ def dashed(name: str) -> str:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """What the library refuses, as a wrong use of the command: the option's name, and what is allowed."""
+def refusing(*, backoff: bool = False) -> Iterator[None]:
+    """What the library refuses, as a wrong use of the command: the option's name, and what is allowed.
+
+    Args:
+        backoff: whether the numbers of a backoff, which the library knows by names of their own, are ``--backoff``'s.
+    """
     try:
         yield
     except ConfigError as error:
         field, _, rest = str(error).partition(" ")
-        raise click.UsageError(f"{_NAMES.get(field, f'--{dashed(field)}')} {rest}") from None
+        if backoff and field.startswith("backoff"):
+            rest = f"must be {BACKOFFS}"
+        raise click.UsageError(f"{_named(field, backoff)} {rest}") from None
+
+
+def _named(field: str, backoff: bool) -> str:
+    """What a parameter is called on the command line; its own name where no option is called like that."""
+    if field.startswith("backoff"):
+        return "--backoff"
+    if backoff and (field not in _OPTIONS or field in ("base", "cap")):
+        return "a number of --backoff"
+    if field in _NAMES:
+        return _NAMES[field]
+    context = click.get_current_context(silent=True)
+    known = set() if context is None else {one.name for one in context.command.params}
+    return f"--{dashed(field)}" if field in known or f"no_{field}" in known else field

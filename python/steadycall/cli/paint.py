@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any, TextIO
+
+LONG = 120.0
+"""Seconds from which on people reckon in minutes."""
 
 BOLD, DIM, GREEN, RED, YELLOW, BLUE = "1", "2", "32", "31", "33", "34"
 
@@ -48,6 +53,13 @@ def seconds(value: float) -> str:
     return f"{number(value)} s"
 
 
+def long(value: float) -> str:
+    """The same, with larger units besides where seconds say little."""
+    if math.isinf(value):
+        return "longer than a number can hold"
+    return f"{seconds(value)} ({duration(value)})" if value >= LONG else seconds(value)
+
+
 def times(count: int, one: str) -> str:
     """A count with its noun."""
     return f"{count} {one}" if count == 1 else f"{count:,} {one}s"
@@ -63,3 +75,22 @@ def duration(value: float) -> str:
             rest = left % size // smaller
             return f"{left // size:,} {unit}" + (f" {rest} {below}" if rest else "")
     return f"{left} s"
+
+
+def money(value: float) -> str:
+    """An amount: with cents, and with two figures that say something where it is less than one."""
+    places = 2 if value == 0 or value >= 1 or not math.isfinite(value) else 1 - math.floor(math.log10(value))
+    return f"{value:,.{places}f}"
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """One JSON object; a number that JSON does not have is null."""
+    return json.dumps(_plain(data), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

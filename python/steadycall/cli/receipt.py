@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from steadycall.cli.paint import duration, times
+from steadycall.cli.paint import duration, money, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ BATCH_SERVICES = {
     "aiplatform.googleapis.com": "Vertex AI",
     "api.mistral.ai": "Mistral",
     "api.groq.com": "Groq",
+}
+# What is wrong with a line that is no row; docs/bulk.md lists them.
+BAD_LINES = {
+    *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
+    *("missing_body", "stream", "too_long"),
 }
 # Below this a run is over before a batch job has begun.
 SOON_OVER = 300.0
@@ -67,7 +72,9 @@ def planned(plan: BulkPlan, name: str, prices: Prices, target: str) -> str:
     rows.append(row("tokens", f"about {plan.tokens:,} with the output asked for{largest}"))
     most = prices.most(plan.tokens)
     if most is not None:
-        rows.append(row("cost", f"at most about {most:,.2f} with one request a row"))
+        # The estimate has no output of such a row, so this is no bound.
+        rows.append(row("cost", f"about {money(most)} with one request a row"))
+        rows.append(row("", "without the output of rows that set no limit to it"))
     rows.append(row("requests", f"{plan.to_send:,}, at the worst {plan.worst_requests:,}"))
     least = f"at least {duration(plan.least_seconds)} at the limits given; " if plan.least_seconds else ""
     if plan.worst_seconds is None:
@@ -96,7 +103,7 @@ def service_at(target: str) -> str | None:
 
 def plan_data(plan: BulkPlan, prices: Prices, target: str) -> dict[str, Any]:
     """The plan for programs."""
-    return {**vars(plan), "most_cost": prices.most(plan.tokens), "batch_service": service_at(target)}
+    return {**vars(plan), "cost": prices.most(plan.tokens), "batch_service": service_at(target)}
 
 
 # After
@@ -120,12 +127,28 @@ def summed(summary: BulkSummary, prices: Prices) -> str:
     rows.append(row("tokens", f"{summary.input_tokens:,} in, {summary.output_tokens:,} out"))
     cost = prices.cost(summary.input_tokens, summary.output_tokens)
     if cost is not None:
-        rows.append(row("cost", f"{cost:,.2f} for this run's answers"))
+        rows.append(row("cost", f"{money(cost)} for this run's answers"))
     rows.append(row("time", duration(summary.elapsed)))
     rows.append(row("answers", summary.output))
     if failed:
-        rows.append(row("failures", f"{summary.failures} (--retry-failed sends them again)"))
+        rows += [row("failures", summary.failures), *(row("", told) for told in again(summary))]
     return "\n".join(rows)
+
+
+def again(summary: BulkSummary) -> list[str]:
+    """What sends again what failed."""
+    if summary.earlier_failed and not summary.left and not summary.answered + summary.failed:
+        return ["nothing was sent, for all that is left failed in earlier runs: add --retry-failed to send it again"]
+    bad = bad_lines(summary)
+    told = ["--retry-failed sends them again"] if summary.failed + summary.earlier_failed > bad else []
+    if bad:
+        told.append(f"mend {times(bad, 'bad line')} in a file of their own, for other rows need another output")
+    return told
+
+
+def bad_lines(summary: BulkSummary) -> int:
+    """Lines of the input that this run found to be no rows."""
+    return sum(summary.outcomes.get(code, 0) for code in BAD_LINES)
 
 
 def earlier(count: int) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from steadycall import CallRecord, DeadlineExceeded, Failure, Policy, current_attempt
+import click
+
+from steadycall import CallRecord, ConfigError, DeadlineExceeded, Failure, Policy, current_attempt
 from steadycall.testing import FakeClock
 
 TYPE_CHECKING = False
@@ -50,6 +52,9 @@ def rehearse(policy: Policy, fail: Callable[[int], BaseException], *, draw: floa
         fail: gets the number of the attempt and gives what it fails with; a ``Judged`` counts as it says.
         draw: what the dice show each time.
         full: every attempt lasts as long as it may, rather than no time at all.
+
+    Raises:
+        UsageError: its times add up to more than a clock can show.
     """
     clock, seen, ends = FakeClock(), list[Failure](), list[CallRecord]()
     number = 0
@@ -69,6 +74,8 @@ def rehearse(policy: Policy, fail: Callable[[int], BaseException], *, draw: floa
     bound = policy.replace(retry_if=gate).bind(sleep=clock.sleep, clock=clock, rng=_Loaded(draw), on_end=ends.append)
     try:
         bound.call(operation)
+    except ConfigError:
+        raise click.UsageError("the times of this policy add up to more seconds than a clock can show") from None
     except Exception as error:
         why = error.why if isinstance(error, DeadlineExceeded) else error.__notes__[-1]
     record = ends[0]
