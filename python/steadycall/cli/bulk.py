@@ -32,7 +32,7 @@ SOME_FAILED, STOPPED, BAD_INPUT, ABORTED = 1, 3, 4, 130
 # What is wrong with a line that is no row; docs/bulk.md lists them.
 BAD_LINES = {
     *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
-    *("missing_body", "stream", "too_long"),
+    *("missing_body", "body_not_an_object", "stream", "too_long"),
 }
 
 
