@@ -293,6 +293,14 @@ def test_two_runs_do_not_write_to_one_output(job: Job) -> None:
     assert not job.output.with_name("other.jsonl.journal").exists()
 
 
+def test_a_run_that_goes_on_elsewhere_is_refused(job: Job) -> None:
+    job.of(row(1)).run()
+    refused(
+        job, ConfigError, "url must be the url or base_url that the rows before went to", base_url="http://x.example/v1"
+    )
+    assert job.run(base_url=f"{job.server.url}/v1/").earlier_answered == 1
+
+
 def test_a_run_that_is_refused_leaves_no_journal_behind(job: Job) -> None:
     refused(job, FileNotFoundError, "rows.jsonl")
     job.of(row(1)).output.write_text("My diary.\n")

@@ -194,7 +194,7 @@ impl Bulk {
             let earlier = Earlier::look(&paths, retry_failed)?;
             let file = std::fs::File::open(&paths.rows)
                 .map_err(|error| Trouble::Io { path: paths.rows.clone(), error })?;
-            let store = Store::open(&paths, &earlier, new_name)?;
+            let store = Store::open(&paths, &earlier, self.crew.place(), new_name)?;
             Ok((file, earlier, store))
         });
         let opened = opened.map_err(|trouble| bulk_rows::raised(py, &trouble))?;

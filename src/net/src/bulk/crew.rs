@@ -38,6 +38,7 @@ pub enum Whereto {
 pub struct Crew {
     shared: Shared,
     whereto: Whereto,
+    place: String,
     headers: HeaderMap,
     /// The value of the header that holds the key, told apart by its digest only.
     credential: Vec<u8>,
@@ -78,7 +79,12 @@ impl Crew {
         estimates: bool,
         give_up_after: Option<Duration>,
     ) -> Self {
+        let place = match &whereto {
+            Whereto::One(uri) => uri.to_string(),
+            Whereto::Below(base) => base.to_string(),
+        };
         Self {
+            place: place.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned(),
             estimates: estimates || shared.learned.is_some(),
             shared,
             whereto,
@@ -95,6 +101,11 @@ impl Crew {
     /// What all calls share.
     pub fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Where rows go, without a query, which may hold a key.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// Whether nothing but failures of the server or the network came back for so long that a run ends.
