@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -48,8 +49,9 @@ class Job:
         return self
 
     def new(self, **settings: Any) -> steadycall.BulkRun:
-        given = {"base_url": f"{self.server.url}/v1", "policy": QUICK, **settings}
-        return steadycall.BulkRun(self.rows, output=self.output, **given)
+        given = {"base_url": f"{self.server.url}/v1", "policy": QUICK, "output": self.output, **settings}
+        given.setdefault("failures", self.failures)
+        return steadycall.BulkRun(self.rows, **given)
 
     def run(self, **settings: Any) -> steadycall.BulkSummary:
         with self.new(**settings) as run:
@@ -132,9 +134,12 @@ def test_bad_lines_are_recorded_with_their_numbers_and_the_run_goes_on(job: Job)
         row(6, body=None),
         row(7, body={"stream": True}),
         row(8),
+        row(9, body="text"),
+        row(10, url="/v1/../../admin"),
+        row(11, url="/v1/x\r\ny"),
     ]
     summary = job.of(*lines).run()
-    assert (summary.answered, summary.failed) == (2, 8)
+    assert (summary.answered, summary.failed) == (2, 11)
     assert [(record["line"], record["error"]["code"]) for record in job.failed] == [
         (2, "not_json"),
         (3, "not_an_object"),
@@ -144,8 +149,11 @@ def test_bad_lines_are_recorded_with_their_numbers_and_the_run_goes_on(job: Job)
         (7, "bad_url"),
         (8, "missing_body"),
         (9, "stream"),
+        (11, "body_not_an_object"),
+        (12, "bad_url"),
+        (13, "bad_url"),
     ]
-    assert summary.outcomes["bad_url"] == 1
+    assert summary.outcomes["bad_url"] == 3
     assert summary.outcomes["answered"] == 2
 
 
@@ -280,7 +288,35 @@ def test_two_runs_do_not_write_to_one_output(job: Job) -> None:
     with job.of(row(1)).new() as first:
         job.server.wait_for(lambda server: len(server.requests) == 1)
         refused(job, ConfigError, "no other run writes to")
+        refused(job, ConfigError, "failures must be one that no other run", output=job.output.with_name("other.jsonl"))
         first.abort()
+    assert not job.output.with_name("other.jsonl.journal").exists()
+
+
+def test_a_run_that_goes_on_elsewhere_is_refused(job: Job) -> None:
+    job.of(row(1)).run()
+    refused(
+        job, ConfigError, "url must be the url or base_url that the rows before went to", base_url="http://x.example/v1"
+    )
+    assert job.run(base_url=f"{job.server.url}/v1/").earlier_answered == 1
+
+
+def test_a_run_that_is_refused_leaves_no_journal_behind(job: Job) -> None:
+    refused(job, FileNotFoundError, "rows.jsonl")
+    job.of(row(1)).output.write_text("My diary.\n")
+    refused(job, ConfigError, "output must be a file that does not exist yet")
+    assert not job.journal.exists()
+    assert not job.failures.exists()
+
+
+def test_a_run_that_was_not_started_or_was_before_says_so(job: Job) -> None:
+    run = job.of(row(1)).new()
+    with pytest.raises(RuntimeError, match="the run was not started"):
+        run.wait(0)
+    with run:
+        with pytest.raises(RuntimeError, match="the run was started before"):
+            run.start()
+        assert run.wait(10) is not None
 
 
 @pytest.mark.parametrize(
@@ -368,6 +404,40 @@ def test_a_run_whose_account_is_refused_stops_and_leaves_the_other_rows_alone(jo
     assert (again.left, again.earlier_answered, again.answered) == (0, 5, 195)
 
 
+def test_a_wait_longer_than_max_wait_stops_the_run_at_once_and_leaves_the_rows_to_the_next(job: Job) -> None:
+    job.server.answer(PATH, answers.openai.rate_limited(12))
+    began = time.monotonic()
+    summary = job.of(*map(row, range(9))).run(policy=Policy(max_wait=2), concurrency=2)
+    assert time.monotonic() - began < 2
+    assert (summary.stopped, summary.failed, summary.left) == ("wait", 0, 9)
+    assert summary.waits_until is not None
+    assert 5 < (summary.waits_until - datetime.now(UTC)).total_seconds() <= 14
+    job.server.answer(PATH, OK)
+    again = job.run()
+    assert (again.answered, again.maybe_billed_twice, again.waits_until) == (9, 0, None)
+
+
+def test_a_server_that_stays_away_ends_the_run_and_is_named(job: Job) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    summary = job.of(*map(row, range(60))).run(base_url=gone, give_up_after=0.5, policy=Policy(tries=40, max_wait=60))
+    assert (summary.stopped, summary.failed, summary.left) == ("outage", 0, 60)
+    assert summary.last_error == "127.0.0.1: connect_failed"
+    assert summary.requests == 0
+    assert summary.elapsed < 5
+
+
+def test_a_request_that_was_given_up_under_way_is_counted(job: Job) -> None:
+    job.server.answer(PATH, Answer(never=True))
+    with job.of(row(1)).new() as run:
+        job.server.wait_for(lambda server: server.in_flight == 1)
+        run.abort()
+        summary = run.wait(5)
+    assert summary is not None
+    assert (summary.stopped, summary.requests) == ("abort", 1)
+
+
 def test_a_row_that_waits_for_its_retry_holds_up_nobody(job: Job) -> None:
     failed_once: set[int] = set()
 
@@ -415,6 +485,22 @@ def test_a_given_rate_is_kept(job: Job) -> None:
     assert 0.4 < summary.elapsed < 5
 
 
+def test_a_rate_without_a_burst_sends_a_tenth_of_a_minute_at_once(job: Job) -> None:
+    with job.of(*map(row, range(60))).new(rate=RateLimit(60)) as run:
+        job.server.wait_for(lambda server: len(server.requests) >= 6)
+        assert run.wait(0.3) is None
+        assert len(job.server.requests) <= 7
+
+
+def test_a_circuit_that_is_open_holds_up_no_other_model(job: Job) -> None:
+    ill = [row(n, body={"model": "ill", "messages": [{"content": f"Say {n}."}]}) for n in range(60)]
+    job.server.script(PATH, [by_number(lambda n: answers.openai.overloaded() if n < 60 else OK)])
+    policy = Policy(tries=40, base=0.002, cap=0.01, max_wait=60)
+    with job.of(*ill, *map(row, range(60, 70))).new(concurrency=2, policy=policy) as run:
+        assert job.server.wait_for(lambda server: {number(one) for one in server.requests} >= set(range(60, 70)))
+        run.abort()
+
+
 def test_a_row_larger_than_its_bucket_may_be_refused(job: Job) -> None:
     large = row(1, body={"model": "m", "max_tokens": 5_000, "messages": []})
     summary = job.of(large, row(2)).run(rate=RateLimit(tokens_per_minute=1_000, oversized="refuse"))
@@ -446,7 +532,7 @@ def test_a_plan_says_what_a_run_would_send_and_sends_nothing(job: Job) -> None:
     plan = job.new(rate=RateLimit(60), policy=Policy(tries=3, attempt_timeout=10, base=1, cap=1, max_wait=1)).plan()
     assert (plan.rows, plan.bad_lines, plan.to_send, plan.worst_requests) == (10, 1, 10, 30)
     assert 0 < plan.largest <= plan.tokens
-    assert plan.least_seconds == 10.0
+    assert plan.least_seconds == 4.0  # six go at once
     assert plan.worst_seconds == 32.0
     assert not job.server.requests
     assert not job.output.exists()

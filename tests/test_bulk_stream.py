@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import queue
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,13 @@ def test_every_row_has_its_result(collect: Collect) -> None:
     }
 
 
+def test_a_result_tells_its_tokens(server: FakeServer, collect: Collect) -> None:
+    server.answer(PATH, OK)
+    (result,) = collect([{"n": 1}])
+    assert result.usage is not None
+    assert result.usage["total_tokens"] == 12
+
+
 def test_results_come_in_order_when_asked_to(server: FakeServer, collect: Collect) -> None:
     server.script(PATH, [lambda request: echo(request).replace(delay=0.05 if number(request) % 7 == 0 else 0)])
     results = collect(({"n": n} for n in range(50)), ordered=True, concurrency=5)
@@ -95,6 +104,15 @@ def test_a_row_that_fails_is_a_result(server: FakeServer, collect: Collect) -> N
     assert failed.failure is not None
     assert failed.failure.kind == FailureKind.PERMANENT
     assert failed.why == failed.failure.reason
+
+
+def test_nobody_waits_longer_than_max_wait(server: FakeServer, collect: Collect) -> None:
+    server.answer(PATH, answers.openai.rate_limited(12))
+    began = time.monotonic()
+    results = collect([{"n": n} for n in range(6)], policy=Policy(max_wait=2), concurrency=2)
+    assert time.monotonic() - began < 2
+    assert len(results) == 6
+    assert not any(result.ok for result in results)
 
 
 def test_rows_in_the_batch_format_keep_their_ids(server: FakeServer, collect: Collect) -> None:
@@ -149,9 +167,25 @@ def test_what_the_rows_raise_passes(collect: Collect) -> None:
         collect(rows())
 
 
-def test_a_payload_that_is_no_json_is_the_callers_error(collect: Collect) -> None:
-    with pytest.raises(TypeError):
-        collect([{"n": object()}])
+def test_answers_paid_for_come_before_what_the_rows_raise(server: FakeServer) -> None:
+    def rows() -> Iterator[Any]:
+        yield from ({"n": n} for n in range(7))
+        raise LookupError("no more")
+
+    server.script(PATH, [lambda request: echo(request).replace(delay=0.05)])
+    results = steadycall.bulk(rows(), url=server.url_for(PATH), ordered=True)
+    assert [next(results).answer["n"] for _ in range(7)] == list(range(7))
+    with pytest.raises(LookupError, match="no more"):
+        next(results)
+
+
+def test_a_row_that_cannot_be_json_is_a_failed_result(collect: Collect, server: FakeServer) -> None:
+    results = collect([{"n": 0}, {"n": object()}, {"n": 2}], ordered=True)
+    assert [result.why for result in results] == [None, "The line is not JSON.", None]
+    rows = [{"custom_id": "a", "url": PATH, "body": body} for body in ({"n": object()}, [1], "text")]
+    whys = [result.why for result in collect(rows[:1], base_url=server.url)]
+    whys += [result.why for row in rows[1:] for result in collect([row], base_url=server.url)]
+    assert whys == ["The line is not JSON.", "The body is no JSON object.", "The body is no JSON object."]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +226,31 @@ def test_leaving_an_async_run_gives_up_what_is_in_flight(server: FakeServer) -> 
             async with results, asyncio.timeout(0.3):
                 await anext(results)
         assert await server.await_for(lambda server: server.in_flight == 0)
+
+    asyncio.run(main())
+
+
+def test_a_result_does_not_wait_for_the_next_row(server: FakeServer) -> None:
+    rows: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    rows.put({"n": 0})
+    with steadycall.bulk(iter(rows.get, None), url=server.url_for(PATH)) as results:
+        for n in range(5):
+            assert next(results).answer == {"n": n}
+            rows.put({"n": n + 1} if n < 4 else None)
+        assert list(results) == []
+
+    async def feed(rows: asyncio.Queue[Any]) -> AsyncIterator[Any]:
+        while (row := await rows.get()) is not None:
+            yield row
+
+    async def main() -> None:
+        rows: asyncio.Queue[Any] = asyncio.Queue()
+        rows.put_nowait({"n": 0})
+        async with steadycall.abulk(feed(rows), url=server.url_for(PATH)) as results:
+            for n in range(5):
+                assert (await asyncio.wait_for(anext(results), 5)).answer == {"n": n}
+                rows.put_nowait({"n": n + 1} if n < 4 else None)
+            assert [result async for result in results] == []
 
     asyncio.run(main())
 

@@ -210,7 +210,7 @@ def test_a_dry_run_prints_the_plan_and_sends_and_writes_nothing(command, server,
     assert (found.code, found.err) == (0, "")
     assert "rows          30 to send of 30 in" in found.out
     assert "requests      30, at the worst 180" in found.out
-    assert re.search(r"time          at least 3 min at the limits given; at the worst \d", found.out)
+    assert re.search(r"time          at least 2 min 54 s at the limits given; at the worst \d", found.out)
     assert re.search(r"tokens        about \d+ with the output asked for, the largest row about \d+", found.out)
     assert re.search(
         r"cost          about 0\.0000\d\d with one request a row\n +without the output of rows that", found.out
@@ -359,6 +359,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_by_name(capsys, files, named):
 
 
 PROGRESS = BulkProgress(
+    last_error=None,
     rows=1000,
     answered=0,
     failed=0,
@@ -509,7 +510,7 @@ SUMMARY |= {
     "output_tokens": 2,
     "elapsed": 3.0,
 }
-SUMMARY |= {"stopped": None, "output": "out.jsonl", "failures": "failed.jsonl"}
+SUMMARY |= {"stopped": None, "waits_until": None, "last_error": None, "output": "out.jsonl", "failures": "failed.jsonl"}
 
 
 @pytest.mark.parametrize(

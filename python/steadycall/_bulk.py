@@ -88,13 +88,16 @@ class BulkRun:
             ConfigError: the output belongs to other rows, or another run writes to it now; nothing was sent.
             RuntimeError: it was started before.
         """
-        self._lock = Lock(self._files.journal, self._files.output)
+        if self._lock is not None:
+            raise RuntimeError("the run was started before")
+        lock = Lock(self._files)
         try:
             self._native.open(*self._files, self._retry_failed)
             self._native.start()
         except BaseException:
-            self._lock.release()
+            lock.give_back()
             raise
+        self._lock = lock
         return self
 
     def wait(self, timeout: Seconds | None = None) -> BulkSummary | None:
@@ -104,10 +107,13 @@ class BulkRun:
         ``abort`` it.
 
         Raises:
+            RuntimeError: it was not started.
             OSError: a file could not be written any more, for example on a full disk. What had been written is whole,
                 and the same command goes on from there.
             Error: the run ended for a fault of ours.
         """
+        if self._lock is None:
+            raise RuntimeError("the run was not started")
         if not self._native.wait(seconds_or_none("timeout", timeout)):
             return None
         return self._over()
@@ -115,8 +121,7 @@ class BulkRun:
     def progress(self) -> BulkProgress:
         """How far it is."""
         fields = self._native.progress()
-        wait = fields.pop("wait")
-        until = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
+        until = _in(fields.pop("wait"))
         return BulkProgress(**fields, waits_until=until)
 
     def stop(self) -> None:
@@ -129,7 +134,10 @@ class BulkRun:
 
     def _over(self) -> BulkSummary:
         try:
-            return BulkSummary(**self._native.outcome(), output=self._files.output, failures=self._files.failures)
+            fields = self._native.outcome()
+            until = _in(fields.pop("wait"))
+            files = self._files
+            return BulkSummary(**fields, waits_until=until, output=files.output, failures=files.failures)
         finally:
             if self._lock is not None:
                 self._lock.release()
@@ -186,11 +194,14 @@ def bulk(  # noqa: F811 - what is overloaded
         policy: how a row is retried; more patiently than a single call unless given. Its deadline counts from the
             moment the row may first be sent.
         concurrency: most requests in flight.
-        rate: a ``RateLimit``; without it, the limits that the first answers tell of are kept.
+        rate: a ``RateLimit``, its burst a tenth of a minute's unless given; without it, the limits that the first
+            answers tell of are kept.
         timeout: seconds for each I/O phase, or a ``Timeout``.
         max_response_bytes: the largest answer.
         proxy: the URL of a proxy; ``None`` asks the environment.
         ca_bundle: a PEM file of trusted certificates.
+        give_up_after: seconds of nothing but failures of the server or the network after which the run stops, and rows
+            not sent are left; ``None`` is never.
 
     Returns:
         A ``BulkSummary`` with ``output``, else an iterator of ``BulkResult``. A row that fails is a result, not an
@@ -267,6 +278,10 @@ async def _awaited(run: BulkRun, tell: OnProgress | None) -> BulkSummary:
         if tell is not None:
             tell(run.progress())
         return summary
+
+
+def _in(wait: float | None) -> datetime | None:
+    return None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
 
 
 def _only_with_output(failures: object, retry_failed: object, on_progress: object) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from ._errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NamedTuple
+    from typing import BinaryIO, NamedTuple
 
     class Files(NamedTuple):
         """The four files of a run."""
@@ -53,21 +54,47 @@ def path(name: str, given: object) -> str:
 
 
 class Lock:
-    """Held while a run writes to its files; the system lets go of it when the process dies, however it does."""
+    """Held while a run writes to its files; the system lets go of it when the process dies, however it does.
 
-    def __init__(self, journal: str, output: str) -> None:
-        self._file = open(journal, "ab")  # noqa: SIM115 - held until the run is over
+    Both the journal and the failures are held: either may be what another run was given too.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._held: list[tuple[str, BinaryIO, bool]] = []
         try:
-            import fcntl
-        except ImportError:  # Windows: nothing keeps two runs apart there
-            return
+            self._hold("output", files.output, files.journal)
+            self._hold("failures", files.failures, files.failures)
+        except BaseException:
+            self.give_back()
+            raise
+
+    def _hold(self, name: str, told: str, where: str) -> None:
+        fresh = not os.path.exists(where)
+        file = open(where, "ab")  # noqa: SIM115 - held until the run is over
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except OSError as error:
-            self._file.close()
-            allowed = "one that no other run writes to at the moment"
-            raise ConfigError("output", repr(output), allowed) from error
+            file.close()
+            raise ConfigError(name, repr(told), "one that no other run writes to at the moment") from error
+        self._held.append((where, file, fresh))
+
+    def give_back(self) -> None:
+        """Let go of it after a run that never began, with no trace of it."""
+        for where, file, fresh in self._held:
+            if fresh and not os.fstat(file.fileno()).st_size:
+                with suppress(OSError):  # where an open file cannot be removed, it stays
+                    os.unlink(where)
+        self.release()
 
     def release(self) -> None:
         """Let go of it."""
-        self._file.close()
+        for _, file, _ in self._held:
+            file.close()
+
+
+def _lock(file: BinaryIO) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing keeps two runs apart there
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import _usage
 from ._record import frozen
 
 TYPE_CHECKING = False
@@ -39,6 +40,8 @@ class BulkProgress:
     """Requests that were answered with 429."""
     waits_until: datetime | None
     """Until when a provider asked to wait, or an open circuit holds everything; aware, in UTC."""
+    last_error: str | None
+    """The last request that failed: its host, and the status and reason; ``None`` before the first one."""
     elapsed: float
     """Seconds since the run was started."""
 
@@ -85,7 +88,13 @@ class BulkSummary:
     """Seconds from start to end."""
     stopped: str | None
     """``"stop"`` or ``"abort"`` when it was ended early, ``"refused"`` when the provider refused one row after the other
-    for the account's sake (the key, the quota, the money), else ``None``."""
+    for the account's sake (the key, the quota, the money), ``"wait"`` when it asked for a wait longer than the policy's
+    ``max_wait`` - come back at ``waits_until`` -, ``"outage"`` when nothing but failures of the server or the network came
+    back for ``give_up_after`` seconds, else ``None``."""
+    last_error: str | None
+    """The last request that failed: its host, and the status and reason."""
+    waits_until: datetime | None
+    """For a run that was stopped: until when a provider asked to wait; aware, in UTC."""
     output: str
     """The file of answers."""
     failures: str
@@ -93,7 +102,7 @@ class BulkSummary:
 
     @property
     def complete(self) -> bool:
-        """Whether every row has its record."""
+        """Whether every row has its record, be it an answer or a failure: whether nothing is left to do."""
         return self.left == 0
 
 
@@ -146,3 +155,8 @@ class BulkResult:
     def ok(self) -> bool:
         """Whether there is an answer."""
         return self.why is None
+
+    @property
+    def usage(self) -> dict[str, int] | None:
+        """``input_tokens``, ``output_tokens`` and ``total_tokens``, as the answer says; ``None`` when it does not."""
+        return _usage.tokens(self.answer)

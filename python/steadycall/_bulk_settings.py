@@ -6,7 +6,7 @@ from ._bulk_records import BulkPlan
 from ._call import MAX_RESPONSE_BYTES
 from ._errors import ConfigError
 from ._limits import RateLimit
-from ._native import Bulk, count
+from ._native import Bulk, count, seconds_or_none
 from ._policy import Policy
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         max_response_bytes: int
         proxy: str | None
         ca_bundle: str | PathLike[str] | None
+        give_up_after: Seconds | None
 
 
 POLICY = Policy(tries=6, cap=60.0, max_wait=3600.0, attempt_timeout=600.0, hint_jitter=0.1)
@@ -52,6 +53,7 @@ class Settings:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         proxy: str | None = None,
         ca_bundle: str | PathLike[str] | None = None,
+        give_up_after: Seconds | None = 600.0,
     ) -> None:
         if (url is None) == (base_url is None):
             value = "neither" if url is None else "both"
@@ -70,6 +72,7 @@ class Settings:
         if rate is not None and not isinstance(rate, RateLimit):
             raise ConfigError("rate", repr(rate), "a RateLimit, or None")
         self.rate = rate
+        self.give_up_after = seconds_or_none("give_up_after", give_up_after)
         self._rest = (headers, timeout, max_response_bytes, proxy, ca_bundle)
 
     def native(self) -> Bulk:
@@ -84,19 +87,22 @@ class Settings:
             concurrency=self.concurrency,
             requests_per_minute=requests,
             tokens_per_minute=tokens,
-            burst=None if self.rate is None else self.rate.burst,
+            burst=self._burst,
             oversized=self.rate is None or self.rate.oversized == "pass",
             timeout=timeout,
             max_response_bytes=max_response_bytes,
             proxy=proxy,
             ca_bundle=ca_bundle,
+            give_up_after=self.give_up_after,
         )
 
     def plan(self, rows: int, bad_lines: int, earlier: int, to_send: int, tokens: int, largest: int) -> BulkPlan:
         """What a run would cost."""
         worst = self.policy.worst_case()
-        flows = zip((to_send, tokens), self._per_minute, strict=True)
-        least = 60.0 * max((amount / flow for amount, flow in flows if flow is not None), default=0.0)
+        flows = [(n, flow) for n, flow in zip((to_send, tokens), self._per_minute, strict=True) if flow is not None]
+        # What goes at once needs no time; of tokens it is the same part of a minute's as of requests.
+        waits = (60.0 * max(n - (self._burst or 0) * flow / flows[0][1], 0) / flow for n, flow in flows)
+        least = max(waits, default=0.0)
         turns = -(-to_send // self.concurrency)
         return BulkPlan(
             rows=rows,
@@ -109,6 +115,14 @@ class Settings:
             worst_seconds=None if worst.seconds is None else max(worst.seconds * turns, least * worst.requests),
             worst_requests=worst.requests * to_send,
         )
+
+    @property
+    def _burst(self) -> int | None:
+        """Requests at once: a tenth of a minute's unless told otherwise, as for limits that answers tell of."""
+        if self.rate is None or self.rate.burst is not None:
+            return None if self.rate is None else self.rate.burst
+        whole = self.rate.requests_per_minute or self.rate.tokens_per_minute
+        return None if whole is None else max(whole // 10, 1)
 
     @property
     def _per_minute(self) -> tuple[int | None, int | None]:

@@ -5,11 +5,17 @@ No more rows than a window are taken that have not been given back, in order or 
 
 from __future__ import annotations
 
+import contextvars
+import threading
+import time
+from contextlib import suppress
+
 from ._bulk_records import BulkResult
 from ._errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Iterator
     from typing import Any, Self
 
@@ -22,33 +28,61 @@ WINDOW = 4
 POLL = 0.002
 """Seconds between two looks of an event loop: one timer for a batch of results costs less than a wake-up for each."""
 
+PROBE = 0.05
+"""Seconds between two looks whether the rows have come to their end while no result comes."""
+
 _END = object()
+
+
+class _Source:
+    """Takes rows and hands them to the run, apart from who waits for results: a row may only come after a result.
+
+    Knows nothing of the iterator of results, so that dropping that one ends this.
+    """
+
+    def __init__(self, native: Bulk, rows: Any) -> None:
+        self.native, self.rows = native, rows
+        self.taken = 0
+        self.closed = self.ended = False
+        self.error: BaseException | None = None
+
+    def feed(self, row: Any) -> None:
+        self.native.feed(self.taken, row)
+        self.taken += 1
+
+    def pull(self, room: threading.Semaphore) -> None:
+        try:
+            while room.acquire() and not self.closed and (row := next(self.rows, _END)) is not _END:
+                self.feed(row)
+        except BaseException as error:  # raised to who takes results, after those of earlier rows
+            self.error = error
+        self.ended = True
+
+    async def apull(self, room: asyncio.Semaphore) -> None:
+        try:
+            while await room.acquire() and not self.closed and (row := await anext(self.rows, _END)) is not _END:
+                self.feed(row)
+        except BaseException as error:
+            self.error = error
+        self.ended = True
 
 
 class _Results:
     """What both kinds of iterator share: how many rows are out, and which results may be given."""
 
-    def __init__(self, ordered: bool, settings: Settings) -> None:
+    _source: _Source | None = None  # for `__del__`, where a setting was refused
+    _room: threading.Semaphore | asyncio.Semaphore | None = None
+
+    def __init__(self, rows: Any, ordered: bool, settings: Settings) -> None:
         if not isinstance(ordered, bool):
             raise ConfigError("ordered", repr(ordered), "True or False")
         self._native: Bulk = settings.native()
+        self._source = _Source(self._native, rows)
         self._ordered = ordered
         self._window = WINDOW * settings.concurrency
-        self._taken = self._given = 0
+        self._given = 0
         self._ready: list[BulkResult] = []  # last first, to be popped
         self._held: dict[int, BulkResult] = {}
-        self._exhausted = self._started = False
-
-    @property
-    def _has_room(self) -> bool:
-        return not self._exhausted and self._taken - self._given < self._window
-
-    def _feed(self, row: Any) -> None:
-        if not self._started:
-            self._started = True
-            self._native.start()
-        self._native.feed(self._taken, row)
-        self._taken += 1
 
     def _arrived(self, results: list[dict[str, Any]]) -> None:
         found = [BulkResult(**fields) for fields in results]
@@ -61,24 +95,41 @@ class _Results:
 
     def _next(self) -> BulkResult:
         self._given += 1
+        if self._room is not None:
+            self._room.release()
         return self._ready.pop()
 
-    @property
-    def _over(self) -> bool:
-        return self._exhausted and self._given == self._taken
+    def _is_over(self, source: _Source) -> bool:
+        """Whether every row that was taken was given back; raises what the rows raised, once."""
+        if not (source.closed or (source.ended and self._given == source.taken)):
+            return False
+        self.close()
+        error, source.error = source.error, None
+        if error is not None:
+            raise error
+        return True
 
     def close(self) -> None:
         """Give up what is in flight."""
-        self._exhausted, self._taken, self._ready = True, self._given, []
+        self._ready = []
+        if self._source is not None:
+            self._source.closed = True
+        if self._room is not None:
+            self._room.release()
         self._native.abort()
+
+    def __del__(self) -> None:
+        """Give up what is in flight."""
+        if self._source is not None and not self._source.closed:
+            with suppress(RuntimeError):  # in a child of fork, or when the loop is closed
+                self.close()
 
 
 class BulkResults(_Results):
     """An iterator of results; dropping it, or leaving its ``with`` block, gives up what is in flight."""
 
     def __init__(self, rows: Any, ordered: bool, settings: Settings) -> None:
-        super().__init__(ordered, settings)
-        self._rows = iter(_rows(rows))
+        super().__init__(iter(_rows(rows)), ordered, settings)
 
     def __iter__(self) -> Self:
         """Itself."""
@@ -86,19 +137,19 @@ class BulkResults(_Results):
 
     def __next__(self) -> BulkResult:
         """The next result, waited for."""
+        source = self._source
+        assert source is not None
+        if self._room is None and not source.closed:
+            self._room = threading.Semaphore(self._window)
+            self._native.start()
+            pull = contextvars.copy_context().run
+            threading.Thread(target=pull, args=(source.pull, self._room), name="steadycall-rows", daemon=True).start()
         while not self._ready:
-            if self._over:
-                self.close()
+            if self._is_over(source):
                 raise StopIteration
-            if not self._has_room:
-                self._arrived(self._native.take(None))
-                continue
-            row = next(self._rows, _END)
-            if row is _END:
-                self._exhausted = True
-                continue
-            self._feed(row)
-            self._arrived(self._native.take(0))
+            self._arrived(self._native.take(PROBE))
+            if not self._ready:
+                time.sleep(0)  # under gevent the thread that takes rows is one of those that must have a turn
         return self._next()
 
     def __enter__(self) -> Self:
@@ -113,9 +164,11 @@ class BulkResults(_Results):
 class AsyncBulkResults(_Results):
     """The same for ``async for``; rows may come from an async iterable."""
 
+    _task: asyncio.Task[None] | None = None
+
     def __init__(self, rows: Any, ordered: bool, settings: Settings) -> None:
-        super().__init__(ordered, settings)
-        self._rows: AsyncIterator[Any] = rows.__aiter__() if hasattr(rows, "__aiter__") else _awaited(_rows(rows))
+        rows = rows.__aiter__() if hasattr(rows, "__aiter__") else _awaited(_rows(rows))
+        super().__init__(rows, ordered, settings)
 
     def __aiter__(self) -> Self:
         """Itself."""
@@ -125,20 +178,25 @@ class AsyncBulkResults(_Results):
         """The next result, awaited."""
         import asyncio
 
+        source = self._source
+        assert source is not None
+        if self._room is None and not source.closed:
+            self._room = asyncio.Semaphore(self._window)
+            self._native.start()
+            self._task = asyncio.ensure_future(source.apull(self._room))
         while not self._ready:
-            if self._over:
-                self.close()
+            if self._is_over(source):
                 raise StopAsyncIteration
-            if self._has_room:
-                row = await anext(self._rows, _END)
-                if row is _END:
-                    self._exhausted = True
-                    continue
-                self._feed(row)
             self._arrived(self._native.take(0))
-            if not self._ready and not self._has_room and not self._over:
+            if not self._ready:
                 await asyncio.sleep(POLL)
         return self._next()
+
+    def close(self) -> None:
+        """Give up what is in flight."""
+        super().close()
+        if self._task is not None:
+            self._task.cancel()
 
     async def __aenter__(self) -> Self:
         """Itself."""

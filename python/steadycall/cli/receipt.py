@@ -27,7 +27,7 @@ BATCH_SERVICES = {
 # What is wrong with a line that is no row; docs/bulk.md lists them.
 BAD_LINES = {
     *("not_json", "not_an_object", "missing_custom_id", "duplicate_custom_id", "bad_method", "bad_url"),
-    *("missing_body", "stream", "too_long"),
+    *("missing_body", "body_not_an_object", "stream", "too_long"),
 }
 # Below this a run is over before a batch job has begun.
 SOON_OVER = 300.0

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::Body;
+use serde::de::IgnoredAny;
 use steadycall_core::failure::{Reason, Sent};
 
 use crate::client::Reply;
@@ -25,6 +26,11 @@ const RESERVED: usize = 8 * 1024 * 1024;
 pub struct Bounds<'a> {
     pub limits: &'a Limits,
     pub end: Option<Instant>,
+}
+
+/// Whether a body is JSON, and can stand in a line of a file as it is.
+pub fn is_json(body: &[u8]) -> bool {
+    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
 /// Reads the body; `received` counts its decoded bytes.

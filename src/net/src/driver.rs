@@ -6,7 +6,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::de::IgnoredAny;
 use steadycall_core::bucket::{Ask, Oversized, RateLimit};
 use steadycall_core::call::{Call, End, Report, Step, StopReason};
 use steadycall_core::classify::{self, Dialect};
@@ -28,6 +27,9 @@ use crate::transport::{Answer, Fault, Limits, Outcome, Request, Route};
 
 /// How long an open circuit is left alone that does not say when it may be probed.
 const PROBED: Duration = Duration::from_millis(250);
+
+/// How long the first request goes alone at the most.
+const ALONE: Duration = Duration::from_secs(10);
 
 /// What all calls of a run share.
 #[derive(Debug)]
@@ -101,6 +103,8 @@ pub trait Watch {
     fn sending(&self) -> bool;
     /// Told after each, with how it was judged and what it used.
     fn came_back(&self, requests: u32, failure: Option<&Failure>, used: Option<Usage>);
+    /// Told that the call begins or ends to wait for an open circuit.
+    fn parks(&self, parked: bool);
     /// Told of a wait that concerns everybody.
     fn holds(&self, wait: Duration);
 }
@@ -118,6 +122,8 @@ pub struct Ended {
     pub request_id: Option<String>,
     /// Requests it cost.
     pub requests: u32,
+    /// A wait that was asked for and is longer than the policy's `max_wait`.
+    pub too_long: Option<Duration>,
     /// Whether any of them may have reached a model.
     maybe_sent: bool,
     answered: bool,
@@ -150,7 +156,10 @@ pub async fn call(shared: &Shared, request: &Request, keys: &Keys, ask: Ask, wat
         let ask = Ask { deadline: call.as_ref().map_or(ask.deadline, Call::deadline), ..ask };
         let pass = match unless_stopped(shared, enter(shared, keys, ask, watch)).await {
             Some(Ok(pass)) => pass,
-            Some(Err(refusal)) => return Ended { stop: Some(refusal.into()), ..ended },
+            Some(Err(refusal)) => {
+                let too_long = if let Refusal::PausedTooLong(wait) = refusal { Some(wait) } else { None };
+                return Ended { stop: Some(refusal.into()), too_long, ..ended };
+            }
             None => return ended,
         };
         let now = shared.doorway.now();
@@ -177,7 +186,11 @@ pub async fn call(shared: &Shared, request: &Request, keys: &Keys, ask: Ask, wat
                 }
             }
             Step::Finish(End::Answered) => return Ended { answered: true, ..ended },
-            Step::Finish(End::GaveUp(stop)) => return Ended { stop: Some(stop), ..ended },
+            Step::Finish(End::GaveUp(stop)) => {
+                let hint = ended.failure.as_ref().and_then(|failure| seconds(failure.hint.as_ref()?.seconds));
+                let too_long = hint.filter(|_| stop == StopReason::HintTooLong);
+                return Ended { stop: Some(stop), too_long, ..ended };
+            }
         }
     }
 }
@@ -189,7 +202,11 @@ async fn line_up(shared: &Shared) -> Option<Back<'_>> {
     if !gone.swap(true, Ordering::AcqRel) {
         return Some(Back(back));
     }
-    back.wait().await;
+    tokio::select! {
+        () = back.wait() => {}
+        // It may take as long as an answer may; nobody else has to.
+        () = clock::sleep_until(clock::now() + ALONE) => back.raise(),
+    }
     None
 }
 
@@ -207,7 +224,18 @@ async fn enter(shared: &Shared, keys: &Keys, ask: Ask, watch: &impl Watch) -> Re
         if wait > PROBED {
             watch.holds(wait);
         }
+        watch.parks(true);
+        let _parked = Parked(watch);
         clock::sleep_until(clock::now() + wait).await;
+    }
+}
+
+/// Tells that the wait for a circuit is over, however it ended.
+struct Parked<'a, W: Watch>(&'a W);
+
+impl<W: Watch> Drop for Parked<'_, W> {
+    fn drop(&mut self) {
+        self.0.parks(false);
     }
 }
 
@@ -270,6 +298,12 @@ impl Came {
         }
     }
 
+    /// Requests that left: a connection that was refused carried none.
+    fn requests(&self) -> u32 {
+        let sent = !matches!(&self.found, Err(fault) if fault.sent == Sent::No);
+        self.replays.saturating_add(sent.into())
+    }
+
     /// Tells the gates, the engine and whoever watches.
     fn tell(
         &self,
@@ -287,7 +321,7 @@ impl Came {
             watch.holds(wait);
         }
         let requests = self.replays.saturating_add(1);
-        watch.came_back(requests, self.failure.as_ref(), self.used);
+        watch.came_back(self.requests(), self.failure.as_ref(), self.used);
         let report = passage::Report {
             failure: self.failure.as_ref(),
             cut_short: call.is_cut_by_deadline(),
@@ -311,7 +345,7 @@ impl Came {
 
 impl Ended {
     fn take(&mut self, came: Came) {
-        self.requests = self.requests.saturating_add(came.replays).saturating_add(1);
+        self.requests = self.requests.saturating_add(came.requests());
         self.maybe_sent |= came.failure.as_ref().is_none_or(|failure| failure.sent == Sent::Maybe);
         self.request_id = came.found.as_ref().ok().and_then(|answer| answer::request_id(&answer.headers));
         (self.answer, self.failure) = (came.found.ok(), came.failure);
@@ -335,18 +369,13 @@ fn judge(shared: &Shared, request: &Request, answer: &Answer) -> (Option<Failure
     let good = classify::surely_good(answer.status, content_type, &answer.body);
     let failure =
         if good { None } else { classify::classify_with(&facts, shared.policy.retry_status.as_ref()) };
-    let failure = failure.or_else(|| (!is_json(&answer.body)).then(|| classify::unreadable(&facts)));
+    let failure = failure.or_else(|| (!answer::is_json(&answer.body)).then(|| classify::unreadable(&facts)));
     let dialect = failure.as_ref().map_or_else(|| Dialect::of_url(&url), |failure| failure.dialect);
     let limits = match shared.learned {
         Some(_) => remaining::limits(&headers, dialect),
         None => Remaining::default(),
     };
     (failure, remaining::remaining(&headers, dialect), limits)
-}
-
-/// Whether a body is JSON, and can stand in a line of a file as it is.
-pub fn is_json(body: &[u8]) -> bool {
-    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
 /// Takes the limits of a minute that an answer tells for those of its bucket, once.
@@ -364,7 +393,8 @@ fn learn(shared: &Shared, keys: &Keys, told: Remaining) {
     }
 }
 
-/// What a row asks for that has time.
-pub fn patient(tokens: u64) -> Ask {
-    Ask { tokens, deadline: Deadline::Never, max_pause: Duration::MAX }
+/// What a row asks for that has time: no deadline before it is sent, and no pause longer than its policy waits.
+pub fn patient(tokens: u64, policy: &Policy) -> Ask {
+    let max_pause = seconds(policy.max_wait).unwrap_or(Duration::MAX);
+    Ask { tokens, deadline: Deadline::Never, max_pause }
 }

@@ -40,6 +40,8 @@ impl Watch for Told {
         self.failures.lock().unwrap().extend(failure.map(|failure| failure.reason));
     }
 
+    fn parks(&self, _parked: bool) {}
+
     fn holds(&self, wait: Duration) {
         self.holds.lock().unwrap().push(wait);
     }
@@ -87,7 +89,7 @@ async fn call(shared: &Shared, to: &str, told: &Told) -> Ended {
         body: bytes::Bytes::from_static(b"{}"),
     };
     let keys = Keys::new("host", "model", b"", "");
-    driver::call(shared, &request, &keys, driver::patient(0), told).await
+    driver::call(shared, &request, &keys, driver::patient(0, &shared.policy), told).await
 }
 
 /// Nobody listens there.
@@ -98,12 +100,12 @@ async fn an_open_circuit_is_waited_for_and_costs_no_try() {
     let shared = shared(1, Some(CircuitBreaker::after(3, 20.0, 1, None).unwrap()));
     let told = Told::default();
     for _ in 0..3 {
-        assert_eq!(call(&shared, DOWN, &told).await.requests, 1);
+        assert_eq!(call(&shared, DOWN, &told).await.requests, 0, "a refused connection carries none");
     }
     let (began, before) = (clock::now(), *told.sent.lock().unwrap());
     let ended = call(&shared, DOWN, &told).await;
     assert!(began.elapsed() >= Duration::from_secs(20));
-    assert_eq!((ended.requests, *told.sent.lock().unwrap() - before), (1, 1));
+    assert_eq!((ended.requests, *told.sent.lock().unwrap() - before), (0, 1));
     assert!(told.holds.lock().unwrap().first().is_some_and(|wait| *wait > Duration::from_secs(19)));
     assert_eq!((ended.sent(), ended.is_answered(), ended.is_cut_off()), (Sent::No, false, false));
 }

@@ -16,6 +16,7 @@ use steadycall_core::breaker::CircuitBreaker;
 use steadycall_core::bucket::{Oversized, RateLimit};
 use steadycall_core::gates::Config;
 use steadycall_core::slots::ConcurrencyLimit;
+use steadycall_core::time::seconds;
 use steadycall_net::bulk::{self, Bad, Basket, Crew, Earlier, Fed, Form, Outcome, Paths, Store, Trouble};
 use steadycall_net::clock::{self, Instant};
 use steadycall_net::dice::Dice;
@@ -107,6 +108,7 @@ impl Bulk {
         max_response_bytes: &Bound<'_, PyAny>,
         proxy: &Bound<'_, PyAny>,
         ca_bundle: &Bound<'_, PyAny>,
+        give_up_after: Option<f64>,
     ) -> PyResult<Self> {
         let py = url.py();
         let refused = |error| convert::refused(py, &error);
@@ -157,9 +159,12 @@ impl Bulk {
             .flat_map(|value| value.as_bytes())
             .copied();
         let credential = credential.collect();
+        let give_up_after = give_up_after.and_then(seconds);
+        let crew =
+            Crew::new(shared, whereto, headers, credential, tokens_per_minute.is_some(), give_up_after);
         Ok(Self {
             process: Process::current(),
-            crew: Arc::new(Crew::new(shared, whereto, headers, credential, tokens_per_minute.is_some())),
+            crew: Arc::new(crew),
             form,
             window: (concurrency as usize).saturating_mul(WINDOW),
             abort: Arc::default(),
@@ -189,7 +194,7 @@ impl Bulk {
             let earlier = Earlier::look(&paths, retry_failed)?;
             let file = std::fs::File::open(&paths.rows)
                 .map_err(|error| Trouble::Io { path: paths.rows.clone(), error })?;
-            let store = Store::open(&paths, &earlier, new_name)?;
+            let store = Store::open(&paths, &earlier, self.crew.place(), new_name)?;
             Ok((file, earlier, store))
         });
         let opened = opened.map_err(|trouble| bulk_rows::raised(py, &trouble))?;

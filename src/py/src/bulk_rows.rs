@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use steadycall_net::bulk::{self, Bad, Came, Counts, Fed, Form, Outcome, Paths, Row, Trouble};
@@ -27,7 +27,7 @@ pub fn read(form: Form, number: u64, given: &Bound<'_, PyAny>) -> PyResult<Fed> 
         return Ok(bulk::read(number, text, form).map_err(|(bad, id)| (nameless(id), bad)));
     }
     if form == Form::Plain {
-        let body = json::write(py, given)?.into();
+        let Some(body) = body(py, given)? else { return Ok(Err((nameless(None), Bad::NotJson))) };
         let read = bulk::read_parts(number, format!("row-{number}"), None, body);
         return Ok(read.map_err(|bad| (nameless(None), bad)));
     }
@@ -43,10 +43,20 @@ pub fn read(form: Form, number: u64, given: &Bound<'_, PyAny>) -> PyResult<Fed> 
     let Some(body) = parts.get_item("body")?.filter(|body| !body.is_none()) else {
         return wrong(Bad::MissingBody);
     };
-    let body = json::write(py, &body)?.into();
+    let Some(body) = self::body(py, &body)? else { return wrong(Bad::NotJson) };
     match bulk::read_parts(number, custom_id.clone(), Some(url), body) {
         Ok(row) => Ok(Ok(row)),
         Err(bad) => wrong(bad),
+    }
+}
+
+/// A value as JSON; `None` for what cannot be: one row of many, whose fault must not cost the others.
+fn body(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Option<bytes::Bytes>> {
+    match json::write(py, value) {
+        Ok(text) => Ok(Some(text.into())),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        // Ctrl-C and its like.
+        Err(error) => Err(error),
     }
 }
 
@@ -112,6 +122,7 @@ pub fn progress<'py>(py: Python<'py>, counts: &Counts, elapsed: Duration) -> PyR
     fields.set_item("output_tokens", now.output_tokens)?;
     fields.set_item("rate_limited", now.rate_limited)?;
     fields.set_item("wait", now.wait.map(|wait| wait.as_secs_f64()))?;
+    fields.set_item("last_error", counts.last_error())?;
     fields.set_item("elapsed", elapsed.as_secs_f64())?;
     Ok(fields)
 }
@@ -134,6 +145,8 @@ pub fn summary<'py>(
         Outcome::Stopped if left > 0 => Some("stop"),
         Outcome::Aborted if left > 0 => Some("abort"),
         Outcome::Refused if left > 0 => Some("refused"),
+        Outcome::Outage if left > 0 => Some("outage"),
+        Outcome::Wait if left > 0 => Some("wait"),
         _ => None,
     };
     let fields = PyDict::new(py);
@@ -151,6 +164,10 @@ pub fn summary<'py>(
     fields.set_item("output_tokens", now.output_tokens)?;
     fields.set_item("elapsed", elapsed.as_secs_f64())?;
     fields.set_item("stopped", stopped)?;
+    fields.set_item("last_error", counts.last_error())?;
+    // What held everybody matters only to who comes back for the rest.
+    let wait = now.wait.filter(|_| left > 0);
+    fields.set_item("wait", wait.map(|wait| wait.as_secs_f64()))?;
     Ok(fields)
 }
 

@@ -1,8 +1,10 @@
 //! What a run has done so far, to be looked at from any thread while it runs.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use steadycall_core::failure::{Failure, Kind};
 
 use crate::clock::{self, Duration, Instant};
 use crate::driver::Ended;
@@ -24,9 +26,11 @@ pub struct Counts {
     pub failed: AtomicU64,
     /// Rows read and without a record.
     pub open: AtomicU64,
+    /// Rows that wait for an open circuit.
+    pub parked: AtomicUsize,
     /// Requests on their way.
     pub in_flight: AtomicU64,
-    /// Requests that came back.
+    /// Requests that came back, or were given up under way.
     pub requests: AtomicU64,
     /// Answers with status 429.
     pub rate_limited: AtomicU64,
@@ -38,6 +42,10 @@ pub struct Counts {
     pub maybe_billed_twice: AtomicU64,
     /// Until when somebody asked to wait.
     wait: Mutex<Option<Instant>>,
+    /// The last request that failed: which host, and how.
+    last_error: Mutex<Option<String>>,
+    /// Since when every request failed for the server's sake or the network's.
+    failing: Mutex<Option<Instant>>,
     /// Recorded rows by outcome.
     outcomes: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -88,6 +96,37 @@ impl Counts {
         let until = clock::now().checked_add(wait);
         let mut held = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
         *held = until.max(*held);
+    }
+
+    /// Told how a request to a host was judged.
+    pub fn observe_request(&self, host: &str, failure: Option<&Failure>) {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            Some(Failure { kind: Kind::Call, .. }) => *failing = failing.or_else(|| Some(clock::now())),
+            _ => *failing = None,
+        }
+        if let Some(Failure { status, reason, .. }) = failure {
+            let status = status.map(|status| format!("{status} ")).unwrap_or_default();
+            let told = format!("{host}: {status}{}", reason.name());
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        }
+    }
+
+    /// For how long every request has failed for the server's sake or the network's.
+    pub fn outage(&self) -> Duration {
+        let failing = *self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The host of the last request that failed, and its status or reason.
+    pub fn last_error(&self) -> Option<String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Told that whatever was open is given up. What was on its way was sent all the same.
+    pub fn observe_close(&self) {
+        add(&self.requests, self.in_flight.swap(0, Ordering::Relaxed));
+        self.open.store(0, Ordering::Relaxed);
     }
 
     /// Told how a row ended that was recorded.

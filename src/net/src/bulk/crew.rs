@@ -11,6 +11,7 @@ use steadycall_core::failure::Failure;
 use steadycall_core::model;
 use steadycall_core::passage::Keys;
 use steadycall_core::usage::Usage;
+use tokio::sync::Notify;
 
 use super::counts::{Counts, add};
 use super::look::Trouble;
@@ -37,6 +38,7 @@ pub enum Whereto {
 pub struct Crew {
     shared: Shared,
     whereto: Whereto,
+    place: String,
     headers: HeaderMap,
     /// The value of the header that holds the key, told apart by its digest only.
     credential: Vec<u8>,
@@ -44,6 +46,10 @@ pub struct Crew {
     estimates: bool,
     uris: Mutex<VecDeque<(String, Uri)>>,
     keys: Mutex<VecDeque<(String, Keys)>>,
+    /// Rung when a row begins or ends to wait for an open circuit.
+    pub parked: Notify,
+    /// An outage as long as this ends a run.
+    give_up_after: Option<Duration>,
     /// What was done so far.
     pub counts: Counts,
 }
@@ -71,8 +77,14 @@ impl Crew {
         headers: HeaderMap,
         credential: Vec<u8>,
         estimates: bool,
+        give_up_after: Option<Duration>,
     ) -> Self {
+        let place = match &whereto {
+            Whereto::One(uri) => uri.to_string(),
+            Whereto::Below(base) => base.to_string(),
+        };
         Self {
+            place: place.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned(),
             estimates: estimates || shared.learned.is_some(),
             shared,
             whereto,
@@ -80,6 +92,8 @@ impl Crew {
             credential,
             uris: Mutex::default(),
             keys: Mutex::default(),
+            parked: Notify::new(),
+            give_up_after,
             counts: Counts::default(),
         }
     }
@@ -87,6 +101,16 @@ impl Crew {
     /// What all calls share.
     pub fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Where rows go, without a query, which may hold a key.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whether nothing but failures of the server or the network came back for so long that a run ends.
+    pub fn gives_up(&self) -> bool {
+        self.give_up_after.is_some_and(|most| self.counts.outage() >= most)
     }
 
     /// Where a row goes; `None` for a URL that cannot be sent to, or leads to another host.
@@ -106,13 +130,15 @@ impl Crew {
         let request = Request { method: Method::POST, uri, headers: self.headers.clone(), body };
         let look = Look {
             crew: self,
+            host: request.uri.host().unwrap_or_default(),
             journal,
             number: row.number,
             doubted,
             noted: AtomicBool::new(false),
             trouble: OnceLock::new(),
         };
-        let ended = driver::call(&self.shared, &request, &keys, driver::patient(tokens), &look).await;
+        let ask = driver::patient(tokens, &self.shared.policy);
+        let ended = driver::call(&self.shared, &request, &keys, ask, &look).await;
         let (noted, trouble) = (look.noted.into_inner(), look.trouble.into_inner());
         Landed { row, ended, noted, trouble, bytes: request.body.len() }
     }
@@ -144,16 +170,23 @@ fn kept<T: Clone>(
 /// A path below a base. The paths of the Batch format begin with `/v1`, and so ends the base of most providers: it
 /// stands there once.
 fn join(base: &Url, path: &str) -> Option<Url> {
+    if path.chars().any(char::is_control) {
+        return None;
+    }
     let before = base.path().trim_end_matches('/');
     let first = path.trim_start_matches('/').split('/').next().filter(|first| !first.is_empty())?;
     let before = before.strip_suffix(first).and_then(|rest| rest.strip_suffix('/')).unwrap_or(before);
     let joined = base.join(&format!("{before}/{}", path.trim_start_matches('/'))).ok()?;
-    (joined.origin() == base.origin()).then_some(joined)
+    // Dots may lead up, but not to what stands beside the base: the key is not meant for that.
+    let below = joined.path().strip_prefix(base.path().trim_end_matches('/'));
+    let stays = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    (stays && joined.origin() == base.origin()).then_some(joined)
 }
 
 /// Who notes what is told of a row.
 struct Look<'a> {
     crew: &'a Crew,
+    host: &'a str,
     journal: Option<&'a Journal>,
     number: u64,
     doubted: bool,
@@ -180,6 +213,7 @@ impl Watch for Look<'_> {
         let counts = &self.crew.counts;
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
         add(&counts.requests, requests.into());
+        counts.observe_request(self.host, failure);
         if failure.is_some_and(|failure| failure.status == Some(429)) {
             add(&counts.rate_limited, 1);
         }
@@ -187,6 +221,15 @@ impl Watch for Look<'_> {
             add(&counts.input_tokens, used.input);
             add(&counts.output_tokens, used.output);
         }
+    }
+
+    fn parks(&self, parked: bool) {
+        let counter = &self.crew.counts.parked;
+        match parked {
+            true => counter.fetch_add(1, Ordering::Relaxed),
+            false => counter.fetch_sub(1, Ordering::Relaxed),
+        };
+        self.crew.parked.notify_one();
     }
 
     fn holds(&self, wait: Duration) {
@@ -209,5 +252,14 @@ mod tests {
         assert_eq!(joined("https://a/gate", "/v1/x?y=z"), right("https://a/gate/v1/x?y=z"));
         assert_eq!(joined("https://a/v1", "//elsewhere/x"), right("https://a/v1/elsewhere/x"));
         assert_eq!(joined("https://a/v1", "/"), None);
+    }
+
+    #[test]
+    fn no_path_leads_out_of_the_base() {
+        let joined = |path| join(&"https://a/v1".parse().unwrap(), path).map(|url| url.to_string());
+        for path in ["/v1/../../admin", "/../admin", "/v1/%2e%2e/admin", "/x\\..\\..\\admin", "/v1/x\r\ny"] {
+            assert_eq!(joined(path), None, "{path:?}");
+        }
+        assert_eq!(joined("/v1/x/../y").as_deref(), Some("https://a/v1/y"));
     }
 }

@@ -29,6 +29,8 @@ use crate::driver::Flag;
 const SYNC: Duration = Duration::from_secs(1);
 /// Rows read ahead hold so many bytes at the most, and one row.
 const READ_AHEAD: usize = 64 * 1024 * 1024;
+/// Rows that wait for an open circuit, as a multiple of all others: each holds some kilobytes.
+const PARKED: usize = 15;
 /// Lines looked at before others have their turn.
 const TURN: usize = 256;
 
@@ -47,6 +49,10 @@ pub enum Outcome {
     Aborted,
     /// When the provider refused one row after the other: the key is wrong, or the money is spent.
     Refused,
+    /// When every request failed for so long that it gave up.
+    Outage,
+    /// When the provider asked for a wait longer than the policy waits.
+    Wait,
 }
 
 /// A run under way.
@@ -68,6 +74,8 @@ struct Files {
     unsent: Vec<u64>,
     /// Rows refused for the account's sake since the last answer.
     refused: u32,
+    /// Why it stopped of itself.
+    ends: Option<Outcome>,
 }
 
 /// Runs until every row has its record, or it is stopped. `window` rows are open at most.
@@ -105,12 +113,12 @@ pub async fn run(
         failures: Vec::new(),
         unsent: Vec::new(),
         refused: 0,
+        ends: None,
     };
     let ended = files.work(&abort).await;
     // What has no record yet gets none: stopped rows wait for the next run.
     files.pool.close().await;
-    counts.in_flight.store(0, Ordering::Relaxed);
-    counts.open.store(0, Ordering::Relaxed);
+    counts.observe_close();
     let synced = store::sync(files.store.unsynced());
     let outcome = ended?;
     synced.map(|()| outcome)
@@ -127,8 +135,7 @@ impl Files {
             if self.pool.open() == 0 && (stopped || !self.more) {
                 return Ok(match stopped {
                     false => Outcome::Complete,
-                    true if self.refused >= HOPELESS => Outcome::Refused,
-                    true => Outcome::Stopped,
+                    true => self.ends.unwrap_or(Outcome::Stopped),
                 });
             }
             if read == TURN {
@@ -145,11 +152,16 @@ impl Files {
                 }
                 () = &mut tick => {
                     tick.as_mut().reset(clock::now() + SYNC);
+                    if self.crew.gives_up() {
+                        self.stop(Outcome::Outage);
+                    }
                     if syncing.is_none() {
                         let files: Vec<(Arc<File>, PathBuf)> = self.store.unsynced();
                         syncing = Some(tokio::task::spawn_blocking(|| store::sync(files)));
                     }
                 }
+                // Rows that wait for a circuit make room for others.
+                () = self.crew.parked.notified() => {}
                 landed = self.pool.landed(), if self.pool.open() > 0 => {
                     for landed in landed? {
                         self.landed(landed)?;
@@ -166,7 +178,7 @@ impl Files {
         let mut read = 0;
         while self.more
             && read < TURN
-            && self.pool.open() < self.window
+            && self.pool.open() < self.window + self.parked()
             && self.held < READ_AHEAD
             && !self.crew.shared().stop.is_raised()
         {
@@ -209,6 +221,12 @@ impl Files {
         Ok(read)
     }
 
+    /// Rows that wait for an open circuit and must hold up no others: they take no room, up to a number.
+    fn parked(&self) -> usize {
+        let most = self.window.saturating_mul(PARKED);
+        self.crew.counts.parked.load(Ordering::Relaxed).min(most)
+    }
+
     /// Makes the record of a row, to be written.
     fn landed(&mut self, landed: Landed) -> Result<(), Trouble> {
         let Landed { row, ended, noted, trouble, bytes } = landed;
@@ -216,7 +234,12 @@ impl Files {
         if let Some(trouble) = trouble {
             return Err(trouble);
         }
-        if ended.is_cut_off() {
+        if let Some(wait) = ended.too_long {
+            // Every other row would have to wait too: they are the next run's.
+            self.crew.counts.observe_wait(wait);
+            self.stop(Outcome::Wait);
+        }
+        if ended.is_cut_off() || ended.too_long.is_some() {
             if noted && ended.sent() == Sent::No {
                 self.unsent.push(row.number);
             }
@@ -241,9 +264,17 @@ impl Files {
             _ => {}
         }
         if self.refused == HOPELESS {
-            self.crew.shared().stop.raise();
+            self.stop(Outcome::Refused);
         }
         Ok(())
+    }
+
+    /// Sends nothing new, for the first reason there is.
+    fn stop(&mut self, why: Outcome) {
+        if !self.crew.shared().stop.is_raised() {
+            self.ends = Some(why);
+            self.crew.shared().stop.raise();
+        }
     }
 
     fn write(&mut self) -> Result<(), Trouble> {

@@ -1,7 +1,7 @@
 //! The journal beside the output: which run it is, of which input, and every row before it is sent.
 //!
 //! ```text
-//! {"steadycall_bulk":1,"run":"5f0c9e2b7a41","input":"<SHA-256 of the file of rows>"}
+//! {"steadycall_bulk":1,"run":"5f0c9e2b7a41","input":"<SHA-256 of the file of rows>","url":"https://llm.example/v1"}
 //! 1
 //! 2
 //! -2
@@ -28,12 +28,15 @@ pub struct Head {
     pub run: String,
     /// What the rows were, as a digest.
     pub input: String,
+    /// Where they went, without what may be a secret; `None` in journals older than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 impl Head {
     /// Of a new run.
-    pub fn new(run: String, input: String) -> Self {
-        Self { steadycall_bulk: VERSION, run, input }
+    pub fn new(run: String, input: String, url: String) -> Self {
+        Self { steadycall_bulk: VERSION, run, input, url: Some(url) }
     }
 
     /// Reads the first line; `None` for what is no journal of ours.
@@ -83,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_journal_is_read_back_as_it_was_written() {
-        let head = Head::new("ab12".to_owned(), "digest".to_owned());
+        let head = Head::new("ab12".to_owned(), "digest".to_owned(), "https://a/v1".to_owned());
         assert_eq!(Head::read(head.line().trim_end().as_bytes()), Some(head));
         assert_eq!(Head::read(b"{\"steadycall_bulk\":2,\"run\":\"a\",\"input\":\"b\"}"), None);
         let mut noted = Bits::default();

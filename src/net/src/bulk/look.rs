@@ -41,9 +41,9 @@ pub enum Trouble {
     Ours(&'static str),
     /// When a file is not what it should be.
     Refused {
-        /// Which one: `rows`, `output`, `failures`.
+        /// Which one: `rows`, `output`, `failures`, `url`.
         field: &'static str,
-        /// Where it is.
+        /// Where it is, or leads.
         path: PathBuf,
         /// What would be right, to follow "must be".
         allowed: &'static str,
@@ -124,6 +124,14 @@ impl Earlier {
     /// Whether a row was noted by an earlier run that left no record of it.
     pub fn doubts(&self, number: u64) -> bool {
         self.doubtful.holds(number)
+    }
+
+    /// Refuses a URL that earlier rows did not go to: the output would mix the answers of two servers.
+    pub(super) fn went_to(&self, url: &str) -> Result<(), Trouble> {
+        let other =
+            self.head.as_ref().and_then(|head| head.url.as_deref()).is_some_and(|earlier| earlier != url);
+        let allowed = "the url or base_url that the rows before went to, or another output";
+        if other { Err(Trouble::refused("url", Path::new(url), allowed)) } else { Ok(()) }
     }
 
     fn count_rows(&mut self, path: &Path) -> Result<(), Trouble> {

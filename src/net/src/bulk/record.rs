@@ -8,7 +8,8 @@ use steadycall_core::call::StopReason;
 use steadycall_core::failure::{Failure, Reason};
 
 use super::rows::Row;
-use crate::driver::{Ended, is_json};
+use crate::answer::is_json;
+use crate::driver::Ended;
 use crate::transport::Answer;
 
 /// Of a body that is no JSON so much is kept.
@@ -31,6 +32,8 @@ pub enum Bad {
     Url,
     /// When it has no body.
     MissingBody,
+    /// When its body is no JSON object.
+    Body,
     /// When its body asks for a stream.
     Stream,
     /// When it is longer than is read.
@@ -48,7 +51,11 @@ impl Bad {
             }
             Self::DuplicateCustomId => ("duplicate_custom_id", "An earlier line has the same custom_id."),
             Self::Method => ("bad_method", "The method is not POST."),
-            Self::Url => ("bad_url", "The url is missing or not a path that begins with a slash."),
+            Self::Url => (
+                "bad_url",
+                "The url is missing, or no path that begins with a slash and stays below the base.",
+            ),
+            Self::Body => ("body_not_an_object", "The body is no JSON object."),
             Self::MissingBody => ("missing_body", "The line has no body."),
             Self::Stream => ("stream", "The body asks for a stream, which does not fit into a line."),
             Self::TooLong => ("too_long", "The line is longer than 256 MiB."),
@@ -103,6 +110,9 @@ pub fn reason(ended: &Ended) -> (&'static str, &'static str) {
         (Some(Failure { reason, .. }), _) => of(*reason),
         (None, Some(StopReason::Deadline(_) | StopReason::MinAttempt(_))) => {
             ("deadline", "The deadline passed before the row could be sent.")
+        }
+        (None, Some(StopReason::HintTooLong)) => {
+            ("hint_too_long", "The provider asked for a wait that is longer than max_wait.")
         }
         (None, _) => ("refused", "The row could not be sent."),
     }

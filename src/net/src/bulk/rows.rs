@@ -56,6 +56,9 @@ pub fn read(number: u64, line: &[u8], form: Form) -> Result<Row, (Bad, Option<St
 
 /// A row of parts that a program gave.
 pub fn read_parts(number: u64, custom_id: String, url: Option<String>, body: Bytes) -> Result<Row, Bad> {
+    if url.is_some() && !body.starts_with(b"{") {
+        return Err(Bad::Body);
+    }
     if wants_a_stream(&body) {
         return Err(Bad::Stream);
     }
@@ -94,6 +97,9 @@ fn batch(number: u64, line: &[u8]) -> Result<Row, (Bad, Option<String>)> {
     }
     let url = string(parts.url).filter(|url| url.starts_with('/')).ok_or_else(|| wrong(Bad::Url))?;
     let body = parts.body.filter(|body| body.get() != "null").ok_or_else(|| wrong(Bad::MissingBody))?;
+    if !body.get().starts_with('{') {
+        return Err(wrong(Bad::Body));
+    }
     let body = Bytes::copy_from_slice(body.get().as_bytes());
     if wants_a_stream(&body) {
         return Err(wrong(Bad::Stream));
@@ -153,6 +159,7 @@ mod tests {
             (r#"{"custom_id": "a", "body": {}}"#, Bad::Url),
             (r#"{"custom_id": "a", "url": "/x"}"#, Bad::MissingBody),
             (r#"{"custom_id": "a", "url": "/x", "body": null}"#, Bad::MissingBody),
+            (r#"{"custom_id": "a", "url": "/x", "body": "text"}"#, Bad::Body),
             (r#"{"custom_id": "a", "url": "/x", "body": {"stream": true}}"#, Bad::Stream),
         ] {
             assert_eq!(found(line), Err(bad), "{line}");

@@ -85,14 +85,20 @@ impl Store {
     /// Opens the files of a run and repairs what was torn; nothing was sent yet. `name` is that of a new run.
     ///
     /// # Errors
-    /// A file cannot be opened or written.
-    pub fn open(paths: &Paths, earlier: &Earlier, name: impl FnOnce() -> String) -> Result<Self, Trouble> {
+    /// A file cannot be opened or written, or the run goes elsewhere.
+    pub fn open(
+        paths: &Paths,
+        earlier: &Earlier,
+        url: &str,
+        name: impl FnOnce() -> String,
+    ) -> Result<Self, Trouble> {
+        earlier.went_to(url)?;
         let mut journal = Growing::open(&paths.journal, earlier.journal)?;
         let output = Growing::open(&paths.output, earlier.output)?;
         let run = match &earlier.head {
             Some(head) => head.run.clone(),
             None => {
-                let head = Head::new(name(), earlier.digest.clone());
+                let head = Head::new(name(), earlier.digest.clone(), url.to_owned());
                 journal.append(head.line().as_bytes())?;
                 head.run
             }

@@ -1,5 +1,6 @@
 //! A run of a program's own rows: what is fed is sent, what lands is handed out. Who feeds keeps count of what is open.
 
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -9,8 +10,11 @@ use super::crew::{Crew, Landed};
 use super::pool::{Pool, Todo};
 use super::record::Bad;
 use super::rows::Row;
-use crate::clock::Duration;
+use crate::clock::{self, Duration};
 use crate::driver::{Ended, Flag};
+
+/// Between two looks whether it is time to give up.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A row, or what is wrong with it.
 pub type Fed = Result<Row, (Row, Bad)>;
@@ -57,10 +61,17 @@ pub async fn serve(
 ) -> bool {
     let mut pool = Pool::new(Arc::clone(&crew), None);
     let mut open = true;
+    let mut tick = pin!(clock::sleep_until(clock::now() + LOOK));
     while open || pool.open() > 0 {
         tokio::select! {
             biased;
             () = abort.wait() => break,
+            () = &mut tick => {
+                tick.as_mut().reset(clock::now() + LOOK);
+                if crew.gives_up() {
+                    crew.shared().stop.raise();
+                }
+            }
             row = fed.recv(), if open => match row {
                 Some(row) => start(&crew, &mut pool, &basket, row),
                 None => open = false,
@@ -75,6 +86,7 @@ pub async fn serve(
         }
     }
     pool.close().await;
+    crew.counts.observe_close();
     true
 }
 
