@@ -83,7 +83,7 @@ def test_a_journal_that_cannot_be_written_stops_the_run_before_a_row_is_sent_unn
 ) -> None:
     output = tmp_path / "answers.jsonl"
     # Room for the head of the journal and a few rows in it, and for no answer.
-    ended = run(rows, output, server, file_size=140)
+    ended = run(rows, output, server, file_size=175)
     assert ended["error"] == "OSError"
     noted = output.with_name("answers.jsonl.journal").read_text().splitlines()[1:]
     assert len(server.requests) <= len(noted)
