@@ -164,6 +164,21 @@ def test_observers_are_told_of_the_first_delta(reading):
     assert [end.outcome for end in ends] == ["answered"]
 
 
+def test_observers_are_told_of_every_wait(reading, clock):
+    seen = []
+    with FakeServer(answers.openai.server_error(), WHOLE) as server:
+        reading(
+            server.url, on_event=seen.append, rate=RateLimit(requests_per_minute=60, burst=1), retry_budget=None,
+            policy=Policy(base=0.001), sleep=clock.sleep, clock=clock, rng=1,
+        )  # fmt: skip
+    assert [event.name for event in seen] == [
+        *("attempt_started", "attempt_ended", "waiting"),
+        *("waiting", "admitted", "attempt_started", "first_delta", "attempt_ended"),
+    ]
+    assert seen[2].wait == clock.sleeps[0]
+    assert seen[3].wait == pytest.approx(clock.sleeps[1])
+
+
 def test_a_deadline_of_the_call_bounds_a_stream(reading):
     with FakeServer(Answer(never=True)) as server:
         with pytest.raises(steadycall.DeadlineExceeded) as late:

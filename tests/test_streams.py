@@ -476,7 +476,7 @@ def test_observers_are_told_of_streams_as_of_calls(front: Front) -> None:
     assert [record.outcome for record in ends] == ["answered", "stream_started"]
     assert [record.usage for record in ends] == [COUNTS, None]
     assert [(record.status, record.number) for record in retries] == [(503, 1)]
-    begun = [("attempt_started", 1), ("attempt_ended", 1), ("attempt_started", 2), ("first_delta", 2)]
+    begun = [("attempt_started", 1), ("attempt_ended", 1), ("waiting", 2), ("attempt_started", 2), ("first_delta", 2)]
     broken = [("attempt_started", 1), ("first_delta", 1), ("attempt_ended", 1), ("gave_up", None)]
     assert steps == [*begun, ("attempt_ended", 2), *broken]
 

@@ -157,6 +157,7 @@ class _Asked:
             bytes(self._body),
             partition=self._partition,
             tokens=self._tokens,
+            tell=self.tell,
             waits=waits,
         )
 

@@ -237,6 +237,7 @@ class Streaming:
         _watch.retried(run.attempts[-1], self.host, bad.said, self.bound._on_retry)
         self._spent = self.total_usage
         self._last, self.attempt = (attempt, bad), None
+        self.tell(name="waiting", number=run.number + 1, wait=wait)
         await self.front.pause(self.bound, run, wait)
 
     def _told_failed(
