@@ -9,6 +9,7 @@ from ._records import AttemptRecord, Failure
 from ._time import Seconds
 
 __all__ = [
+    "PENDING",
     "Answered",
     "Backoff",
     "Barred",
@@ -22,7 +23,6 @@ __all__ = [
     "Gates",
     "HttpCall",
     "Limit",
-    "PENDING",
     "Passing",
     "Run",
     "Starter",
@@ -33,6 +33,7 @@ __all__ = [
     "_loads",
     "bulk_survey",
     "callback",
+    "choices_of",
     "classify",
     "count",
     "failure",
@@ -42,6 +43,7 @@ __all__ = [
     "model_of",
     "seconds",
     "seconds_or_none",
+    "told_gates",
 ]
 
 __version__: Final[str]
