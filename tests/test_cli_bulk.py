@@ -140,8 +140,10 @@ def test_payloads_without_a_url_are_sent_once_what_the_summary_says_is_done(comm
     command.rows.write_text('{"model": "m"}\n')
     found = command()
     assert found.code == 4
-    assert f"Payloads go with --url: give it, and remove {command.failures}" in found.err
+    journal = command.output.with_name(f"{command.output.name}.journal")
+    assert f"Payloads go with --url: give it, and remove {command.failures} and {journal}" in found.err
     command.failures.unlink()
+    journal.unlink()
     assert command(to=["--url", server.url_for("/x")]).code == 0
 
 

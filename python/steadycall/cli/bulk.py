@@ -128,7 +128,7 @@ def command(
     click.echo(paint.as_json(summary_data(summary, prices)) if as_json else summed(summary, prices))
     code = exit_code(summary)
     if code == BAD_INPUT:
-        click.echo(unfit(rows, given["url"] is None, summary.failures), err=True)
+        click.echo(unfit(rows, given["url"] is None, summary.failures, f"{summary.output}.journal"), err=True)
     return code
 
 
@@ -208,14 +208,16 @@ def in_words(error: Exception) -> str:
     return f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[attr-defined]  # of an OSError
 
 
-def unfit(rows: Path, batch: bool, failures: str) -> str:
+def unfit(rows: Path, batch: bool, failures: str, journal: str) -> str:
     """What is said of an input no line of which can be sent."""
     if not batch:
         return f"no line of {rows} is a payload that can be sent; {failures} says of each what is wrong"
     told = f"no line of {rows} is a row in the Batch format; {failures} says of each what is wrong"
     if not looks_like_payloads(rows):
         return told
-    return f"{told}. Payloads go with --url: give it, and remove {failures}, which records them as failed"
+    return (
+        f"{told}. Payloads go with --url: give it, and remove {failures} and {journal}, which say that this run is over"
+    )
 
 
 def looks_like_payloads(rows: Path) -> bool:
