@@ -43,13 +43,13 @@ class Work:
 
 
 WORKS = (
-    Work("gates", "sync, 1 thread: all gates on, beside none", "sync1", "/small", 3000, "gates on", "gates off", 1.15),
+    Work("gates", "sync, 1 thread: all gates on, beside none", "sync1", "/small", 12000, "gates on", "gates off", 1.15),
     Work(
         "gates64",
         "async, 64 in flight: all gates on, beside none",
         "async64",
         "/small",
-        6400,
+        25600,
         "gates on",
         "gates off",
         1.15,
