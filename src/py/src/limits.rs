@@ -26,7 +26,7 @@ pub enum Checked {
     Retries(RetryBudget),
 }
 
-/// What a call loses of the limit when there is a sign of overload.
+/// What is left of an adaptive limit after a sign of overload, as a share: TCP halves too.
 const DECREASE: f64 = 0.5;
 
 #[pymethods]

@@ -125,15 +125,6 @@ impl Passing {
         Ok(Some(awaitable))
     }
 
-    /// Told that the answer is there, or over: the slot is free while it is validated.
-    fn leave_slot(&self, py: Python<'_>) -> PyResult<()> {
-        self.entrance.now(py)?;
-        if let Place::Inside(pass) = &mut *self.place() {
-            pass.leave_slot();
-        }
-        Ok(())
-    }
-
     /// Told what came of the attempt: its failure or `None`, whether the deadline cut it, the tokens it used, the
     /// header pairs of its answer. Returns circuits that changed, with their states. Harmless when it is over.
     #[pyo3(signature = (failure, cut_short, used, headers, url, draw))]
